@@ -1,0 +1,55 @@
+"""Argument checks and their texts: what must hold, what came, the way out."""
+
+from numbers import Integral
+from numbers import Real
+from typing import Any
+
+
+def check_integer(name: str, value: Any, minimum: int) -> int:
+    """Return `value` as an int of at least `minimum`.
+
+    Args:
+        name: name of the argument, for the message.
+        value: what the caller passed.
+        minimum: smallest allowed value.
+
+    Returns:
+        The value as a plain `int`.
+
+    Raises:
+        ValueError: if the value is no integer or is below `minimum`.
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise ValueError(
+            f"`{name}` must be an integer of at least {minimum}. "
+            f"Received: {name}={value!r} of type {type(value).__name__}."
+        )
+    if value < minimum:
+        raise ValueError(
+            f"`{name}` must be an integer of at least {minimum}. "
+            f"Received: {name}={value}."
+        )
+    return int(value)
+
+
+def check_optional_integer(name: str, value: Any, minimum: int) -> int | None:
+    """Like `check_integer`, but `None` passes."""
+    return None if value is None else check_integer(name, value, minimum)
+
+
+def check_fraction(name: str, value: Any) -> float:
+    """Return `value` as a float in [0, 1).
+
+    Raises:
+        ValueError: if the value is no number or lies outside.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ValueError(
+            f"`{name}` must be a number in [0, 1). "
+            f"Received: {name}={value!r} of type {type(value).__name__}."
+        )
+    if not 0 <= value < 1:
+        raise ValueError(
+            f"`{name}` must be a number in [0, 1). Received: {name}={value}."
+        )
+    return float(value)
