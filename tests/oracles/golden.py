@@ -1,0 +1,272 @@
+"""Golden vectors of two public implementations, in the oracle's terms.
+
+A file holds a small random model (weights, configuration) and one stream cut
+into segments with everything the model returned. `load_golden` puts all of
+it batch first and under the names of `model_oracle.py`. Where the files come
+from is told in `golden/README.md`.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.oracles.model_oracle import Memory
+from tests.oracles.model_oracle import OracleConfig
+from tests.oracles.model_oracle import Weights
+
+FOLDER = Path(__file__).parent / "golden"
+
+# Every file of the folder, by what a test can do with it.
+NAMED = ("kim_default", "kim_nomem", "kim_prelnorm_memlong", "hf_default")
+OTHERS = (
+    "kim_clamp",
+    "kim_headdim",
+    "kim_memshort",
+    "kim_onetoken",
+    "kim_proj_tied_noadapt",
+    "kim_reset_length_eval",
+    "kim_same_length",
+    "kim_same_length_memlong",
+    "kim_same_length_memshort",
+    "kim_untied_proj",
+    "kim_varlen",
+    "hf_empty_mems",
+    "hf_nomem",
+    "hf_same_length_clamp",
+    "hf_same_length_memshort",
+    "hf_untie_r",
+    "hf_varlen_ignore",
+)
+ALL = NAMED + OTHERS
+WITH_GRADIENTS = (
+    "kim_default",
+    "kim_nomem",
+    "kim_prelnorm_memlong",
+    "kim_clamp",
+    "kim_headdim",
+    "kim_same_length",
+    "kim_untied_proj",
+    "hf_default",
+    "hf_untie_r",
+)
+
+
+@dataclass(frozen=True)
+class GoldenSegment:
+    """One segment: ids `(B, T)`, hidden `(B, T, D)`, losses `(B, T)` nats.
+
+    `states` `(B, L, m, D)` is the memory after it, `attentions`
+    `(B, L, N, T, m + T)` the attention probabilities, `log_probabilities`
+    `(B, T, V)`; None where the file does not have it at this precision.
+    `memory_length` is M from here on.
+    """
+
+    inputs: np.ndarray
+    targets: np.ndarray
+    hidden: np.ndarray
+    losses: np.ndarray
+    log_probabilities: np.ndarray | None
+    attentions: np.ndarray | None
+    states: np.ndarray | None
+    memory_length: int
+
+
+@dataclass(frozen=True)
+class Golden:
+    """A golden model. `first_states` is the memory before segment 0."""
+
+    name: str
+    arguments: dict[str, Any]
+    config: OracleConfig
+    weights: Weights
+    segments: list[GoldenSegment]
+    first_states: np.ndarray
+    gradients: Weights
+    gradient_segment: int | None
+
+    @property
+    def batch_size(self) -> int:
+        return int(self.segments[0].inputs.shape[0])
+
+    @property
+    def memory_length(self) -> int:
+        return self.segments[0].memory_length
+
+    def initial_memory(self) -> Memory:
+        """The memory before segment 0 as a value of M slots."""
+        return to_memory(self.first_states, self.memory_length)
+
+
+def to_memory(states: np.ndarray, memory_length: int) -> Memory:
+    """A memory value of M slots from the `(B, L, m, D)` that is known.
+
+    The slots are on the right and all valid; a file's zeros that were
+    attended are valid slots as well. All belong to document 0.
+    """
+    batch_size, num_layers, known, hidden_dim = states.shape
+    slots = np.zeros((batch_size, num_layers, memory_length, hidden_dim))
+    slots[:, :, memory_length - known :] = states
+    document = 0 if known else -1
+    return {
+        "states": slots,
+        "length": np.full(batch_size, known, dtype=np.int32),
+        "document": np.full(batch_size, document, dtype=np.int32),
+    }
+
+
+def load_golden(name: str, precision: str = "float32") -> Golden:
+    """Read one file.
+
+    Args:
+        name: name of the file without its ending.
+        precision: "float32", or "float64" for the arrays of the second run.
+    """
+    with np.load(FOLDER / f"{name}.npz", allow_pickle=False) as archive:
+        raw = {key: archive[key] for key in archive.files}
+    config = json.loads(str(raw["config"]))
+    arguments = config["ctor"]
+    is_kim = config["kind"] == "kimiyoung_pytorch"
+    prefix = "f64/" if precision == "float64" else ""
+    num_layers = arguments["n_layer"]
+
+    def rows(key: str) -> np.ndarray | None:
+        array = raw.get(key)
+        # The original is time-major.
+        return array.swapaxes(0, 1) if array is not None and is_kim else array
+
+    def states(key: str) -> np.ndarray | None:
+        array = raw.get(key)
+        # (L or L + 1, m, B, D); the original's last entry is never read.
+        return (
+            None if array is None else array[:num_layers].transpose(2, 0, 1, 3)
+        )
+
+    segments = []
+    memory_length = arguments["mem_len"]
+    for k in range(len(config["tgt_lens"])):
+        changed = config.get("reset_length", {}).get(str(k))
+        if changed:
+            memory_length = changed[2]
+        segments.append(
+            GoldenSegment(
+                inputs=rows(f"s{k}/input"),
+                targets=rows(f"s{k}/target"),
+                hidden=rows(f"{prefix}s{k}/hidden"),
+                losses=rows(f"{prefix}s{k}/nll"),
+                log_probabilities=rows(f"{prefix}s{k}/logprobs"),
+                attentions=_batch_first(raw.get(f"s{k}/attentions")),
+                states=states(f"{prefix}s{k}/mems_out"),
+                memory_length=memory_length,
+            )
+        )
+    weights = _named(_below("w/", raw), arguments)
+    return Golden(
+        name=name,
+        arguments=arguments,
+        config=OracleConfig(
+            num_layers=num_layers,
+            attention_window=(
+                "memory_length" if arguments["same_length"] else None
+            ),
+            clamp_length=(
+                arguments["clamp_len"] if arguments["clamp_len"] > 0 else None
+            ),
+            normalize_first=arguments["pre_lnorm"],
+            attend_empty_memory=(
+                not is_kim and not config.get("explicit_empty_mems", False)
+            ),
+            layer_norm_epsilon=arguments.get("layer_norm_epsilon", 1e-5),
+        ),
+        weights=weights,
+        segments=segments,
+        first_states=states(f"{prefix}s0/mems_in"),
+        gradients=_named(_below("grad/", raw), arguments),
+        gradient_segment=config.get("grads", {}).get("segment"),
+    )
+
+
+def _batch_first(attentions: np.ndarray | None) -> np.ndarray | None:
+    return None if attentions is None else attentions.swapaxes(0, 1)
+
+
+def _below(prefix: str, raw: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {
+        key.removeprefix(prefix).removeprefix("transformer."): array
+        for key, array in raw.items()
+        if key.startswith(prefix)
+    }
+
+
+def _named(raw: dict[str, np.ndarray], arguments: dict[str, Any]) -> Weights:
+    """Arrays under the oracle's names; those that are absent stay absent.
+
+    Biases shared by all layers are `content_bias` and `position_bias`
+    besides the copies that each layer gets.
+    """
+    heads = (arguments["n_head"], arguments["d_head"])
+    hidden_dim = arguments["d_model"]
+    named: Weights = {}
+
+    def put(name: str, key: str) -> None:
+        if key in raw:
+            named[name] = raw[key]
+
+    def put_transposed(name: str, key: str, shape: tuple[int, ...]) -> None:
+        if key in raw:
+            named[name] = raw[key].T.reshape(shape)
+
+    put("embedding", "word_emb.emb_layers.0.weight")
+    if "word_emb.emb_projs.0" in raw:
+        named["embedding_projection"] = raw["word_emb.emb_projs.0"].T
+    put("output_embedding", "crit.out_layers.0.weight")
+    if "crit.out_projs.0" in raw:
+        named["output_projection"] = raw["crit.out_projs.0"].T
+    put("output_bias", "crit.out_layers.0.bias")
+    if not arguments.get("untie_r", False):
+        put("content_bias", "r_w_bias")
+        put("position_bias", "r_r_bias")
+    for layer in range(arguments["n_layer"]):
+        new = f"layer_{layer}."
+        attention = f"layers.{layer}.dec_attn."
+        feedforward = f"layers.{layer}.pos_ff."
+        if attention + "qkv_net.weight" in raw:
+            thirds = np.split(raw[attention + "qkv_net.weight"], 3)
+            for name, third in zip(
+                ("query", "key", "value"), thirds, strict=True
+            ):
+                named[new + name] = third.T.reshape(hidden_dim, *heads)
+        put_transposed(
+            new + "relative_key",
+            attention + "r_net.weight",
+            (hidden_dim, *heads),
+        )
+        put_transposed(
+            new + "output", attention + "o_net.weight", (*heads, hidden_dim)
+        )
+        for name, key in (
+            ("content_bias", "r_w_bias"),
+            ("position_bias", "r_r_bias"),
+        ):
+            put(new + name, key)
+            put(new + name, attention + key)
+        put(new + "attention_norm_gain", attention + "layer_norm.weight")
+        put(new + "attention_norm_bias", attention + "layer_norm.bias")
+        inner = arguments["d_inner"]
+        put_transposed(
+            new + "intermediate_kernel",
+            feedforward + "CoreNet.0.weight",
+            (hidden_dim, inner),
+        )
+        put(new + "intermediate_bias", feedforward + "CoreNet.0.bias")
+        put_transposed(
+            new + "feedforward_kernel",
+            feedforward + "CoreNet.3.weight",
+            (inner, hidden_dim),
+        )
+        put(new + "feedforward_bias", feedforward + "CoreNet.3.bias")
+        put(new + "feedforward_norm_gain", feedforward + "layer_norm.weight")
+        put(new + "feedforward_norm_bias", feedforward + "layer_norm.bias")
+    return named
