@@ -48,8 +48,9 @@ def check_fraction(name: str, value: Any) -> float:
             f"`{name}` must be a number in [0, 1). "
             f"Received: {name}={value!r} of type {type(value).__name__}."
         )
-    if not 0 <= value < 1:
+    fraction = float(value)
+    if not 0 <= fraction < 1:
         raise ValueError(
             f"`{name}` must be a number in [0, 1). Received: {name}={value}."
         )
-    return float(value)
+    return fraction
