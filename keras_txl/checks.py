@@ -54,3 +54,21 @@ def check_fraction(name: str, value: Any) -> float:
             f"`{name}` must be a number in [0, 1). Received: {name}={value}."
         )
     return fraction
+
+
+def check_positive(name: str, value: Any) -> float:
+    """Return `value` as a finite float above 0.
+
+    Raises:
+        ValueError: if the value is no number, or is not above 0.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ValueError(
+            f"`{name}` must be a number above 0. "
+            f"Received: {name}={value!r} of type {type(value).__name__}."
+        )
+    if not 0 < value < float("inf"):
+        raise ValueError(
+            f"`{name}` must be a number above 0. Received: {name}={value}."
+        )
+    return float(value)

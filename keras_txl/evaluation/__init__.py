@@ -1,0 +1,13 @@
+"""Evaluation protocols: losses of whole documents, and their error bars."""
+
+from keras_txl.evaluation.bootstrap import BootstrapInterval
+from keras_txl.evaluation.bootstrap import bootstrap_difference
+from keras_txl.evaluation.evaluate_stream import StreamEvaluation
+from keras_txl.evaluation.evaluate_stream import evaluate_stream
+
+__all__ = [
+    "BootstrapInterval",
+    "StreamEvaluation",
+    "bootstrap_difference",
+    "evaluate_stream",
+]
