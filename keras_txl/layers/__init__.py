@@ -1,0 +1,23 @@
+"""Keras layers of a Transformer-XL."""
+
+from keras_txl.layers.attention_mask import SegmentAttentionMask
+from keras_txl.layers.distance_encoding import SinusoidalDistanceEncoding
+from keras_txl.layers.embedding_projection import EmbeddingProjection
+from keras_txl.layers.relative_attention import RelativeAttentionBiases
+from keras_txl.layers.relative_attention import RelativeMultiHeadAttention
+from keras_txl.layers.segment_memory import SegmentMemory
+from keras_txl.layers.token_packing import PackTokens
+from keras_txl.layers.token_packing import UnpackTokens
+from keras_txl.layers.transformer_xl_block import TransformerXLBlock
+
+__all__ = [
+    "EmbeddingProjection",
+    "PackTokens",
+    "RelativeAttentionBiases",
+    "RelativeMultiHeadAttention",
+    "SegmentAttentionMask",
+    "SegmentMemory",
+    "SinusoidalDistanceEncoding",
+    "TransformerXLBlock",
+    "UnpackTokens",
+]
