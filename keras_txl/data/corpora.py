@@ -1,0 +1,175 @@
+"""Corpora without a download: files on this machine as byte documents.
+
+A file is a document. Files are read in binary, sorted by path, and dealt out
+to train, validation and test with a seed.
+"""
+
+import os
+from dataclasses import dataclass
+from dataclasses import field
+
+from keras_txl.checks import check_fraction
+from keras_txl.checks import check_integer
+from keras_txl.checks import check_optional_integer
+from keras_txl.data.text_files import Document
+from keras_txl.data.text_files import read_documents
+
+PARTS = ("train", "validation", "test")
+
+TEST_BYTES = 200_000
+"""Wanted size of the test part, where it is a tenth of the corpus or less."""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Three parts that share no text.
+
+    Attributes:
+        source: what was loaded.
+        train, validation, test: documents, sorted by name.
+    """
+
+    source: str
+    train: tuple[Document, ...] = field(repr=False)
+    validation: tuple[Document, ...] = field(repr=False)
+    test: tuple[Document, ...] = field(repr=False)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each part."""
+        return {
+            part: sum(len(document.data) for document in getattr(self, part))
+            for part in PARTS
+        }
+
+
+def load_corpus(
+    source: str | os.PathLike[str] = "stdlib",
+    *,
+    validation_fraction: float = 0.05,
+    test_fraction: float = 0.05,
+    max_bytes: int | None = None,
+    minimum_bytes: int = 2,
+    seed: int = 0,
+) -> Corpus:
+    """Read text from this machine and split it in three parts.
+
+    The split is by file. With one file, or where whole files cannot make up
+    the wanted sizes, the end of every file goes to validation and test.
+
+    Args:
+        source: `"stdlib"` for the sources of Python's standard library as
+            installed (about 12 MB), or the path of a file, of a folder (every
+            text file in it, hidden ones left out), or a glob. A file named by
+            its path or by a glob is read whatever it holds; in a folder,
+            binary files are left out.
+        validation_fraction: share of the bytes for validation, in [0, 1).
+        test_fraction: share of the bytes for the test, in [0, 1). Unless it is
+            0, the part is at least the smaller of 200 kB and a tenth of the
+            corpus.
+        max_bytes: read no more than this many bytes, from files drawn with
+            the seed. Default: everything.
+        minimum_bytes: smallest allowed size of a part whose share is not 0.
+            Pass `segment_length + 1` for at least one whole segment.
+        seed: which files are drawn for which part.
+
+    Returns:
+        A `Corpus`.
+
+    Raises:
+        FileNotFoundError: if there is no such file or folder.
+        PermissionError: if it may not be read.
+        ValueError: if there is no text, or too little of it.
+
+    Example:
+
+    ```python
+    corpus = keras_txl.data.load_corpus("my_texts/")
+    stream = keras_txl.data.SegmentStream(
+        [document.byte_ids for document in corpus.train],
+        batch_size=16,
+        segment_length=64,
+    )
+    ```
+    """
+    validation_fraction = check_fraction(
+        "validation_fraction", validation_fraction
+    )
+    test_fraction = check_fraction("test_fraction", test_fraction)
+    if validation_fraction + test_fraction >= 1:
+        raise ValueError(
+            "`validation_fraction` and `test_fraction` must leave something "
+            f"to train on. Received: {validation_fraction} and "
+            f"{test_fraction}. Use a sum below 1."
+        )
+    check_optional_integer("max_bytes", max_bytes, 1)
+    check_integer("minimum_bytes", minimum_bytes, 1)
+    name = os.fspath(source)
+    documents = read_documents(name, max_bytes, seed)
+    total = sum(len(document.data) for document in documents)
+    shares = {"test": test_fraction, "validation": validation_fraction}
+    if test_fraction:
+        wanted = min(TEST_BYTES / total, 0.1)
+        shares["test"] = max(test_fraction, wanted)
+    parts = _split_by_file(documents, total, shares) or _cut_files(
+        documents, shares
+    )
+    corpus = Corpus(
+        name,
+        **{
+            part: tuple(sorted(parts[part], key=lambda document: document.name))
+            for part in PARTS
+        },
+    )
+    _check_sizes(corpus, {"train": 1, **shares}, minimum_bytes)
+    return corpus
+
+
+def _split_by_file(
+    documents: list[Document], total: int, shares: dict[str, float]
+) -> dict[str, list[Document]] | None:
+    """Deal out whole files, or return None if they do not make the sizes."""
+    parts: dict[str, list[Document]] = {part: [] for part in PARTS}
+    sizes = dict.fromkeys(PARTS, 0)
+    for document in documents:
+        home = "train"
+        for part, share in shares.items():
+            wanted = share * total
+            # A large file must not make a part twice as large as wanted.
+            if sizes[part] < wanted >= (sizes[part] + len(document.data)) / 2:
+                home = part
+                break
+        parts[home].append(document)
+        sizes[home] += len(document.data)
+    filled = all(sizes[part] >= share * total for part, share in shares.items())
+    return parts if filled and parts["train"] else None
+
+
+def _cut_files(
+    documents: list[Document], shares: dict[str, float]
+) -> dict[str, list[Document]]:
+    """Give the beginning of every file to train, then validation, test."""
+    parts: dict[str, list[Document]] = {part: [] for part in PARTS}
+    for document in documents:
+        size = len(document.data)
+        second = size - round(size * shares["test"])
+        first = second - round(size * shares["validation"])
+        borders = (0, first, second, size)
+        for part, start, stop in zip(PARTS, borders, borders[1:], strict=False):
+            if start < stop:
+                piece = Document(document.name, document.data[start:stop])
+                parts[part].append(piece)
+    return parts
+
+
+def _check_sizes(
+    corpus: Corpus, shares: dict[str, float], minimum_bytes: int
+) -> None:
+    for part, size in corpus.sizes.items():
+        if shares[part] and size < minimum_bytes:
+            raise ValueError(
+                f"The {part} part of the corpus is too short. Received: "
+                f"source={corpus.source!r} with {size} bytes in that part, "
+                f"minimum_bytes={minimum_bytes}. Use more text, a larger "
+                "fraction or shorter segments."
+            )
