@@ -3,14 +3,12 @@
 from keras_txl.training.checkpoint import TrainingCheckpoint
 from keras_txl.training.checkpoint_file import read_checkpoint
 from keras_txl.training.checkpoint_file import write_checkpoint
-from keras_txl.training.endless_stream import EndlessStream
 from keras_txl.training.resume import TrainingPosition
 from keras_txl.training.resume import continue_fit
 from keras_txl.training.resume import restore_training
 from keras_txl.training.time_budget import TimeBudget
 
 __all__ = [
-    "EndlessStream",
     "TimeBudget",
     "TrainingCheckpoint",
     "TrainingPosition",

@@ -30,7 +30,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
 
     Args:
         folder: folder of the checkpoint. The file in it is replaced whole.
-        stream: the `SegmentStream` or `EndlessStream` that `fit` is given.
+        stream: what `fit` is given: a `SegmentStream`, or its `repeat()`.
         every_steps: steps between two checkpoints. None: no such rule.
         every_seconds: seconds between two checkpoints. None: no such rule.
         extra: values that JSON can hold, kept with the checkpoint.

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from keras_txl.checks import check_integer
+from keras_txl.data.segment_stream import RepeatedStream
 from keras_txl.training.checkpoint import describe_stream
 from keras_txl.training.checkpoint import training_variables
 from keras_txl.training.checkpoint_file import read_checkpoint
-from keras_txl.training.endless_stream import EndlessStream
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class TrainingPosition:
         extra: what was given to `TrainingCheckpoint` as `extra`.
     """
 
-    stream: EndlessStream
+    stream: RepeatedStream
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -88,7 +88,7 @@ def restore_training(
     for variable, value in zip(variables, values, strict=True):
         variable.assign(value)
     return TrainingPosition(
-        stream=EndlessStream(stream, state["step"]),
+        stream=stream.repeat(state["step"]),
         extra=state["extra"],
     )
 
@@ -109,7 +109,7 @@ def continue_fit(
     Args:
         lm: the model, restored or new.
         position: what `restore_training` returned, or
-            `TrainingPosition(EndlessStream(stream))` for a new run.
+            `TrainingPosition(stream.repeat())` for a new run.
         steps_per_epoch: as in the first run; any number.
         epochs: number of epochs of the whole run.
         **fit_arguments: other arguments of `fit`.
@@ -128,7 +128,7 @@ def continue_fit(
         if first >= epochs:
             return
         lm.fit(
-            EndlessStream(position.stream.stream, step),
+            position.stream.stream.repeat(step),
             steps_per_epoch=steps,
             initial_epoch=first,
             epochs=last,

@@ -1,0 +1,184 @@
+"""Arguments that several verbs share, and their types."""
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+
+def positive_integer(text: str) -> int:
+    """An argparse type: an integer of at least 1."""
+    return _integer(text, 1)
+
+
+def natural_number(text: str) -> int:
+    """An argparse type: an integer of at least 0."""
+    return _integer(text, 0)
+
+
+def positive_number(text: str) -> float:
+    """An argparse type: a finite number above 0."""
+    value = _number(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not above 0")
+    return value
+
+
+def temperature(text: str) -> float:
+    """An argparse type: a finite number of at least 0."""
+    value = _number(text)
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is below 0")
+    return value
+
+
+def fraction(text: str) -> float:
+    """An argparse type: a number in [0, 1)."""
+    value = _number(text)
+    if not 0 <= value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not in [0, 1)")
+    return value
+
+
+def probability(text: str) -> float:
+    """An argparse type: a number in (0, 1]."""
+    value = _number(text)
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"{text} is not in (0, 1]")
+    return value
+
+
+def _integer(text: str, minimum: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not an integer"
+        ) from None
+    if value < minimum:
+        raise argparse.ArgumentTypeError(f"{value} is below {minimum}")
+    return value
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+    if value != value:
+        raise argparse.ArgumentTypeError("nan is not a number")
+    return value
+
+
+@dataclass(frozen=True)
+class ModelSize:
+    """Sizes of a model that a command line can choose.
+
+    Args:
+        segment_length: tokens read in one call.
+        memory_length: tokens kept in memory.
+        batch_size: parallel streams.
+        num_layers: blocks.
+        num_heads: attention heads of a block.
+        hidden_dim: residual width.
+        intermediate_dim: width of the feed-forward layer.
+        dropout: dropout rate.
+        learning_rate: highest learning rate.
+    """
+
+    segment_length: int
+    memory_length: int
+    batch_size: int
+    num_layers: int
+    num_heads: int
+    hidden_dim: int
+    intermediate_dim: int
+    dropout: float
+    learning_rate: float
+
+
+# Chosen by measurement for two CPU cores and a few minutes.
+DEFAULT_SIZE = ModelSize(
+    segment_length=64,
+    memory_length=64,
+    batch_size=16,
+    num_layers=3,
+    num_heads=4,
+    hidden_dim=128,
+    intermediate_dim=512,
+    dropout=0.0,
+    learning_rate=2e-3,
+)
+
+
+def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the sizes of a new model and of its training."""
+    group = parser.add_argument_group("model and training")
+    d = DEFAULT_SIZE
+    for name, kind, default, text in (
+        ("segment-length", positive_integer, d.segment_length,
+         "tokens (bytes) read in one step"),
+        ("memory-length", natural_number, d.memory_length,
+         "tokens (bytes) kept in memory; 0 trains without memory"),
+        ("batch-size", positive_integer, d.batch_size,
+         "streams read side by side"),
+        ("num-layers", positive_integer, d.num_layers, "blocks"),
+        ("num-heads", positive_integer, d.num_heads, "heads of a block"),
+        ("hidden-dim", positive_integer, d.hidden_dim, "residual width"),
+        ("intermediate-dim", positive_integer, d.intermediate_dim,
+         "width of the feed-forward layer"),
+        ("dropout", fraction, d.dropout, "dropout rate"),
+        ("learning-rate", positive_number, d.learning_rate,
+         "highest learning rate of Adam, reached after a warm-up and "
+         "lowered along a cosine"),
+    ):  # fmt: skip
+        group.add_argument(
+            f"--{name}", type=kind, default=default, metavar="N", help=text
+        )
+
+
+def model_size(options: argparse.Namespace) -> ModelSize:
+    """The sizes that were chosen."""
+    return ModelSize(**{name: getattr(options, name) for name in _SIZE_NAMES})
+
+
+_SIZE_NAMES = tuple(ModelSize.__dataclass_fields__)
+
+
+def add_seed(parser: argparse.ArgumentParser) -> None:
+    """Add `--seed`."""
+    parser.add_argument(
+        "--seed",
+        type=natural_number,
+        default=0,
+        metavar="N",
+        help="seed of everything random",
+    )
+
+
+def add_model_folder(parser: argparse.ArgumentParser) -> None:
+    """Add the positional `MODEL`."""
+    parser.add_argument(
+        "model",
+        type=Path,
+        metavar="MODEL",
+        help="folder written by train or quickstart, or any preset folder "
+        "of a TransformerXLCausalLM",
+    )
+
+
+def add_evaluation_sizes(parser: argparse.ArgumentParser) -> None:
+    """Add `--segment-length` and `--batch-size` of an evaluation."""
+    parser.add_argument(
+        "--segment-length",
+        type=positive_integer,
+        default=DEFAULT_SIZE.segment_length,
+        metavar="N",
+        help="tokens (bytes) read in one call",
+    )
+    parser.add_argument(
+        "--batch-size",
+        type=positive_integer,
+        default=DEFAULT_SIZE.batch_size,
+        metavar="N",
+        help="streams read side by side",
+    )

@@ -1,0 +1,123 @@
+"""`keras-txl evaluate`: bits per byte of texts, for memories of any length."""
+
+import argparse
+import json
+from typing import Any
+
+from keras_txl.cli.arguments import add_evaluation_sizes
+from keras_txl.cli.arguments import add_model_folder
+from keras_txl.cli.arguments import natural_number
+
+HELP = "measure the loss on texts, for one or more memory lengths"
+
+DESCRIPTION = """\
+Read texts as a stream and print the loss in bits per byte, one line for each
+memory length. A file is a document: nothing is remembered from one to the
+next, and its first byte is given, not predicted."""
+
+EXAMPLES = """\
+examples:
+  keras-txl evaluate my_model held_out.txt
+  keras-txl evaluate my_model texts/ --memory-length 0 --memory-length 256
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the verb."""
+    add_model_folder(parser)
+    parser.add_argument(
+        "texts",
+        nargs="+",
+        metavar="TEXT",
+        help="text files, folders of them, or globs",
+    )
+    parser.add_argument(
+        "--memory-length",
+        type=natural_number,
+        action="append",
+        metavar="N",
+        help="tokens (bytes) kept in memory; may be given several times "
+        "(default: as the model was built)",
+    )
+    add_evaluation_sizes(parser)
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON instead of a table"
+    )
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run the verb."""
+    from keras_txl.cli.model_folder import load_model
+    from keras_txl.cli.model_folder import read_documents
+
+    documents = read_documents(options.texts)
+    lm = load_model(options.model)
+    lengths = options.memory_length or [lm.backbone.eval_memory_length]
+    results = [_measure(lm, documents, n, options) for n in lengths]
+    num_bytes = sum(len(document) for document in documents)
+    if options.json:
+        told = {
+            "model": str(options.model),
+            "documents": len(documents),
+            "bytes": num_bytes,
+            "segment_length": options.segment_length,
+            "batch_size": options.batch_size,
+            "results": results,
+        }
+        print(json.dumps(told, indent=2))
+        return
+    _print_table(results, len(documents), num_bytes, options.segment_length)
+
+
+def _measure(
+    lm: Any,
+    documents: list[bytes],
+    memory_length: int,
+    options: argparse.Namespace,
+) -> dict[str, Any]:
+    from keras_txl.cli.model_folder import token_ids
+    from keras_txl.cli.progress import progress_bar
+    from keras_txl.evaluation import evaluate_stream
+
+    with progress_bar(f"Evaluating, memory {memory_length}") as update:
+        result = evaluate_stream(
+            lm,
+            token_ids(lm, documents),
+            segment_length=options.segment_length,
+            batch_size=options.batch_size,
+            memory_length=memory_length,
+            progress=update,
+        )
+    return {
+        "memory_length": memory_length,
+        "bits_per_byte": result.bits_per_byte,
+        "nats_per_byte": result.nats_per_token,
+        "nats": result.nats,
+        "targets": result.num_targets,
+        "bytes_per_second": result.tokens_per_second,
+    }
+
+
+def _print_table(
+    results: list[dict[str, Any]],
+    num_documents: int,
+    num_bytes: int,
+    segment_length: int,
+) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(
+        title=f"{num_documents} documents, {num_bytes:,} bytes, "
+        f"segments of {segment_length}",
+    )
+    for name in ("memory (bytes)", "bits per byte", "nats per byte", "bytes/s"):
+        table.add_column(name, justify="right")
+    for row in results:
+        table.add_row(
+            str(row["memory_length"]),
+            f"{row['bits_per_byte']:.4f}",
+            f"{row['nats_per_byte']:.4f}",
+            f"{row['bytes_per_second']:,.0f}",
+        )
+    Console().print(table)

@@ -1,0 +1,117 @@
+"""Models on disk, and texts as the tokens of a model."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_txl.cli.output_folder import staged_folder
+from keras_txl.data import load_corpus
+
+MODEL_NAME = "model"
+"""Folder of the preset within the output of `train` and `quickstart`."""
+
+
+def find_model(path: Path) -> Path:
+    """The preset folder that a path on the command line means.
+
+    Args:
+        path: a preset folder, or the output folder of `train` or
+            `quickstart`.
+
+    Returns:
+        The preset folder.
+
+    Raises:
+        FileNotFoundError: if there is no model.
+    """
+    for candidate in (path / MODEL_NAME, path):
+        if (candidate / "config.json").is_file():
+            return candidate
+    if not path.exists():
+        raise FileNotFoundError(
+            f"There is no such model folder. Received: {str(path)!r}. Make "
+            "one with: keras-txl train TEXT --output FOLDER"
+        )
+    raise FileNotFoundError(
+        "A model folder must hold a config.json. Received: "
+        f"{str(path)!r}, which has none. Pass the folder that keras-txl "
+        "train wrote; finish a run that was stopped with train --resume."
+    )
+
+
+def load_model(path: Path, memory_length: int | None = None) -> Any:
+    """Load a model with its preprocessor.
+
+    Args:
+        path: as in `find_model`.
+        memory_length: tokens kept in memory instead of what the model says.
+
+    Returns:
+        A `TransformerXLCausalLM`.
+
+    Raises:
+        FileNotFoundError: if there is no model.
+        ValueError: if it cannot be loaded.
+    """
+    folder = find_model(path)
+    from keras_txl.models import TransformerXLBackbone
+    from keras_txl.models import TransformerXLCausalLM
+
+    try:
+        lm = TransformerXLCausalLM.from_preset(str(folder))
+    except Exception as error:
+        # Whatever a damaged file makes JSON, HDF5 or Keras raise.
+        raise ValueError(
+            f"The model folder is damaged. Received: {str(folder)!r} "
+            f"({type(error).__name__}: {error}). Train again, or copy the "
+            "folder anew."
+        ) from error
+    if memory_length is None:
+        return lm
+    config = lm.backbone.get_config()
+    config["eval_memory_length"] = memory_length
+    backbone = TransformerXLBackbone.from_config(config)
+    backbone.set_weights(lm.backbone.get_weights())
+    return TransformerXLCausalLM(backbone, preprocessor=lm.preprocessor)
+
+
+def save_model(lm: Any, folder: Path) -> None:
+    """Write a preset folder whole or not at all."""
+    with staged_folder(folder) as stage:
+        lm.save_to_preset(str(stage))
+
+
+def read_documents(sources: Sequence[str]) -> list[bytes]:
+    """Read texts, one document a file.
+
+    Args:
+        sources: paths of files or folders, or globs.
+
+    Returns:
+        The contents of the files, in the given order.
+    """
+    documents = []
+    for source in sources:
+        corpus = load_corpus(source, validation_fraction=0, test_fraction=0)
+        documents.extend(document.data for document in corpus.train)
+    return documents
+
+
+def token_ids(lm: Any, documents: Sequence[bytes]) -> list[np.ndarray]:
+    """Tokens of documents, each a 1-D array.
+
+    Raises:
+        ValueError: if the tokens of the model are not bytes.
+    """
+    from keras_txl.tokenizers import TransformerXLByteTokenizer
+
+    tokenizer = getattr(lm.preprocessor, "tokenizer", None)
+    if not isinstance(tokenizer, TransformerXLByteTokenizer):
+        raise ValueError(
+            "The command line needs a model over bytes. Received: a model "
+            f"with tokenizer {type(tokenizer).__name__}. Use "
+            "keras_txl.evaluation.evaluate_stream in Python instead."
+        )
+    return [np.frombuffer(data, "uint8") for data in documents]

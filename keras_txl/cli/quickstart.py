@@ -1,0 +1,356 @@
+"""`keras-txl quickstart`: train, see what memory buys, write, save, reload."""
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from keras_txl.cli.arguments import add_model_arguments
+from keras_txl.cli.arguments import add_seed
+from keras_txl.cli.arguments import model_size
+from keras_txl.cli.arguments import positive_integer
+from keras_txl.cli.arguments import positive_number
+
+HELP = "train a small model and see what memory buys, in three minutes"
+
+DESCRIPTION = """\
+Train a byte-level Transformer-XL, measure held-out text with memories of
+several lengths next to xz and bzip2, write a sample, save the model, load it
+in a new process and prove that it has the same loss.
+
+The text is the source code of Python's standard library as installed here;
+nothing is downloaded. Everything lands in the output folder, with report.md
+on top; a run that fails or is interrupted leaves nothing behind."""
+
+EXAMPLES = """\
+examples:
+  keras-txl quickstart
+  keras-txl quickstart --corpus my_texts/ --minutes 10 --output my_report
+"""
+
+HELD_OUT_BYTES = 2**18
+VALIDATION_BYTES = 2**15
+PROMPT_BYTES = 200
+SAMPLE_BYTES = 400
+SAME_LOSS = 1e-5  # relative; a new process may sum in another order
+
+# Rough shares of the time after training, in steps of training for each
+# segment that is evaluated, and in seconds that do not depend on the model.
+EVALUATION_STEPS = 2.6
+RELOAD_STEPS = 0.5
+OTHER_SECONDS = 20.0
+
+STARTED = time.monotonic()
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the verb."""
+    parser.add_argument(
+        "--corpus",
+        default="stdlib",
+        metavar="PATH",
+        help="text file, folder of text files or glob; a file is a document. "
+        '"stdlib" means the sources of the Python standard library',
+    )
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument(
+        "--minutes",
+        type=positive_number,
+        default=3.0,
+        metavar="X",
+        help="time for all of it; training gets what the rest leaves",
+    )
+    length.add_argument(
+        "--steps",
+        type=positive_integer,
+        metavar="N",
+        help="steps to train, instead of --minutes; the same number and "
+        "--seed give the same results",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("quickstart"),
+        metavar="DIR",
+        help="folder for the results, new or empty",
+    )
+    parser.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="replace the results of an earlier quickstart in --output",
+    )
+    add_seed(parser)
+    add_model_arguments(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run the verb."""
+    from keras_txl.cli.output_folder import check_output
+    from keras_txl.cli.output_folder import staged_folder
+    from keras_txl.cli.progress import say
+    from keras_txl.data import load_corpus
+
+    check_output(
+        options.output,
+        options.overwrite,
+        "Choose another folder, or replace the earlier results with "
+        "--overwrite.",
+    )
+    say("Reading the corpus.")
+    size = model_size(options)
+    corpus = load_corpus(
+        options.corpus,
+        minimum_bytes=size.segment_length + 1,
+        seed=options.seed,
+    )
+    with staged_folder(options.output) as stage:
+        _quickstart(options, corpus, stage)
+    print(f"All of it is in {options.output}; begin with report.md there.")
+
+
+def _quickstart(options: argparse.Namespace, corpus: Any, stage: Path) -> None:
+    from keras_txl.cli.memory_table import hold_out
+    from keras_txl.cli.model_folder import MODEL_NAME
+    from keras_txl.cli.report import NO_PLOTS
+    from keras_txl.cli.report import versions
+    from keras_txl.cli.report import write_report
+
+    rng = random.Random(options.seed)
+    held_out = [document.data for document in corpus.test]
+    rng.shuffle(held_out)
+    documents, was_cut = hold_out(held_out, HELD_OUT_BYTES)
+    lm, history, steps = _train(options, corpus, documents, stage)
+    table = _measure(options, lm, documents, was_cut)
+    _print_table(table)
+    sample = _sample(lm, held_out, stage, options.seed)
+    print(sample, end="\n\n")
+    lm.save_to_preset(str(stage / MODEL_NAME))
+    expected = table.evaluations[options.segment_length].nats
+    reload_sentence = _prove_reload(
+        options, stage / MODEL_NAME, documents, expected
+    )
+    print(reload_sentence)
+    sizes = corpus.sizes
+    facts = {
+        "corpus": f"{corpus.source}: {sizes['train']:,} bytes to train on, "
+        f"{sizes['validation']:,} to validate, {sizes['test']:,} held out",
+        "model": f"{lm.count_params():,} parameters, "
+        f"{options.num_layers} layers, width {options.hidden_dim}, trained "
+        f"with a memory of {options.memory_length} bytes",
+        "training": f"{steps} steps of {options.batch_size} x "
+        f"{options.segment_length} bytes, seed {options.seed}; repeat with "
+        f"`keras-txl quickstart --steps {steps} --seed {options.seed}`",
+        "made with": versions(),
+    }
+    if not write_report(stage, facts, table, history, sample, reload_sentence):
+        print(NO_PLOTS)
+
+
+def _train(
+    options: argparse.Namespace,
+    corpus: Any,
+    documents: Sequence[bytes],
+    stage: Path,
+) -> tuple[Any, list[Any], int]:
+    """Train within the budget; returns model, history and steps."""
+    from keras_txl.cli.progress import say
+    from keras_txl.cli.training_plan import TrainingPlan
+    from keras_txl.cli.training_plan import steps_in
+    from keras_txl.cli.training_run import TrainingHistory
+    from keras_txl.cli.training_run import build_model
+    from keras_txl.cli.training_run import measure_step
+    from keras_txl.cli.training_run import run_plan
+    from keras_txl.cli.training_run import take_bytes
+    from keras_txl.data import SegmentStream
+    from keras_txl.training import TrainingPosition
+
+    size = model_size(options)
+    training = [document.byte_ids for document in corpus.train]
+    # Files next to each other are alike: mixed, each stream sees all kinds.
+    random.Random(options.seed).shuffle(training)
+    stream = SegmentStream(training, size.batch_size, size.segment_length)
+    validation = SegmentStream(
+        take_bytes(corpus.validation, VALIDATION_BYTES),
+        size.batch_size,
+        size.segment_length,
+    )
+    lm = build_model(size, options.seed)
+    imported = time.monotonic() - STARTED
+    position, step_seconds = measure_step(
+        lm,
+        TrainingPosition(stream.repeat()),
+        options.steps or 10**9,
+    )
+    steps = options.steps
+    if steps is None:
+        batch = size.batch_size * size.segment_length
+        segments = sum(len(document) for document in documents) / batch
+        later = segments * (EVALUATION_STEPS + RELOAD_STEPS) * step_seconds
+        later += OTHER_SECONDS + imported  # the new process imports as well
+        spent = time.monotonic() - STARTED
+        steps = steps_in(
+            options.minutes * 60 - spent - later,
+            step_seconds,
+            len(validation) * step_seconds / 2,
+        )
+    plan = TrainingPlan(max(steps, position.step), size.learning_rate)
+    say(
+        f"{stream.num_tokens:,} bytes to train on, {lm.count_params():,} "
+        f"parameters, {step_seconds * 1000:.0f} ms a step, {plan.steps} steps."
+    )
+    history = TrainingHistory(stage / "history.csv", position.step)
+    run_plan(lm, position, plan, validation, [history])
+    return lm, history.rows, plan.steps
+
+
+def _measure(
+    options: argparse.Namespace,
+    lm: Any,
+    documents: Sequence[bytes],
+    was_cut: bool,
+) -> Any:
+    from keras_txl.cli.memory_table import measure_memory
+    from keras_txl.cli.model_folder import token_ids
+    from keras_txl.cli.progress import progress_bar
+
+    with progress_bar("Evaluating held-out text") as update:
+        return measure_memory(
+            lm,
+            documents,
+            was_cut,
+            lambda texts: token_ids(lm, texts),
+            segment_length=options.segment_length,
+            batch_size=options.batch_size,
+            seed=options.seed,
+            progress=update,
+        )
+
+
+def _print_table(table: Any) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table(
+        title=f"Held-out text: {table.num_bytes:,} bytes, segments of "
+        f"{table.segment_length}"
+    )
+    shown.add_column("setting")
+    shown.add_column("bits per byte", justify="right")
+    for label, bits in table.rows():
+        if label in table.compressors and not shown.rows[-1].end_section:
+            shown.add_section()
+        shown.add_row(label, f"{bits:.4f}")
+    console = Console()
+    console.print(shown)
+    console.print(table.verdict(), highlight=False, markup=False)
+
+
+def _sample(lm: Any, held_out: Sequence[bytes], stage: Path, seed: int) -> str:
+    from keras_txl.cli.generate import continue_text
+    from keras_txl.cli.generate import make_sampler
+    from keras_txl.cli.progress import say
+
+    say("Writing a sample.")
+    prompt = choose_prompt(held_out)
+    size = len(prompt.encode())
+    sampler = make_sampler(seed, temperature=0.8, top_p=0.95)
+    text = continue_text(lm, prompt, size + SAMPLE_BYTES, sampler)
+    (stage / "sample.txt").write_text(
+        f"{text}\n\n---\nThe first {size} bytes are held-out text, the rest "
+        "is the model's.\n",
+        encoding="utf-8",
+    )
+    return text
+
+
+def choose_prompt(held_out: Sequence[bytes]) -> str:
+    """A stretch of text from the first held-out document that is long enough.
+
+    Args:
+        held_out: documents.
+
+    Returns:
+        About `PROMPT_BYTES` bytes that begin a line.
+    """
+    longest = max(held_out, key=len)
+    document = next((d for d in held_out if len(d) > 2000), longest)
+    middle = len(document) // 2
+    start = document.rfind(b"\n", 0, middle) + 1
+    if middle - start > PROMPT_BYTES:  # no lines, or very long ones
+        start = middle
+    prompt = document[start : start + PROMPT_BYTES]
+    return prompt.decode("utf-8", "ignore") or "The "
+
+
+def _prove_reload(
+    options: argparse.Namespace,
+    model: Path,
+    documents: Sequence[bytes],
+    expected: float,
+) -> str:
+    """Evaluate the saved model in a new process.
+
+    Raises:
+        RuntimeError: if that fails or gives another loss.
+    """
+    from keras_txl.cli.progress import say
+
+    say("Loading the model in a new process.")
+    with tempfile.TemporaryDirectory() as folder:
+        paths = []
+        for number, document in enumerate(documents):
+            paths.append(Path(folder, f"{number:06d}"))
+            paths[-1].write_bytes(document)
+        found = _evaluate_in_new_process(options, model, paths)
+    difference = abs(found - expected) / max(abs(expected), 1e-12)
+    told = (
+        f"{expected:.3f} nats here, {found:.3f} nats after loading in a new "
+        "process, on the held-out text with memory 1x"
+    )
+    if difference > SAME_LOSS:
+        raise RuntimeError(
+            f"The saved model must have the same loss. Received: {told}. "
+            "Please report this with the versions of keras and keras_txl."
+        )
+    return f"The saved model has the same loss: {told}."
+
+
+def _evaluate_in_new_process(
+    options: argparse.Namespace, model: Path, paths: Sequence[Path]
+) -> float:
+    import keras
+
+    import keras_txl
+
+    source = str(Path(keras_txl.__file__).parents[1])
+    inherited = os.environ.get("PYTHONPATH")
+    command = [
+        *(sys.executable, "-m", "keras_txl.cli.main", "evaluate", str(model)),
+        *map(str, paths),
+        *("--memory-length", str(options.segment_length)),
+        *("--segment-length", str(options.segment_length)),
+        *("--batch-size", str(options.batch_size), "--json"),
+    ]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        env={
+            **os.environ,
+            "KERAS_BACKEND": keras.backend.backend(),
+            "PYTHONPATH": os.pathsep.join(filter(None, (source, inherited))),
+        },
+    )
+    if done.returncode:
+        raise RuntimeError(
+            "The saved model must load in a new process. Received: exit code "
+            f"{done.returncode} and {done.stderr.strip()[-2000:]}"
+        )
+    return float(json.loads(done.stdout)["results"][0]["nats"])

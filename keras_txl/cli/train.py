@@ -1,0 +1,291 @@
+"""`keras-txl train`: a model over bytes, trained on a text."""
+
+import argparse
+import dataclasses
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from keras_txl.cli.arguments import ModelSize
+from keras_txl.cli.arguments import add_model_arguments
+from keras_txl.cli.arguments import add_seed
+from keras_txl.cli.arguments import model_size
+from keras_txl.cli.arguments import positive_integer
+from keras_txl.cli.arguments import positive_number
+
+HELP = "train a model on a text"
+
+DESCRIPTION = """\
+Train a model over bytes on a text and save it. The text is read as
+--batch-size streams side by side, in segments, and each stream remembers the
+last --memory-length bytes.
+
+The output folder gets
+  model/         the model, for the other verbs and for from_preset
+  checkpoint/    everything that --resume needs
+  history.csv    step, seconds, learning rate, losses in nats per byte
+Ctrl-C saves all of it; --resume goes on as if nothing had happened."""
+
+EXAMPLES = """\
+examples:
+  keras-txl train book.txt --output my_model --minutes 10
+  keras-txl train texts/ --output my_model --steps 5000 --hidden-dim 256
+  keras-txl train book.txt --output my_model --resume
+"""
+
+CHECKPOINT_NAME = "checkpoint"
+HISTORY_NAME = "history.csv"
+VALIDATION_BYTES = 2**16
+CHECKPOINT_SECONDS = 60
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the verb."""
+    parser.add_argument(
+        "corpus",
+        metavar="CORPUS",
+        help="text file, folder of text files or glob; a file is a document. "
+        '"stdlib" means the sources of the Python standard library',
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="folder for the results, new or empty",
+    )
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument(
+        "--minutes",
+        type=positive_number,
+        default=10.0,
+        metavar="X",
+        help="time to spend; the number of steps follows from timing some",
+    )
+    length.add_argument(
+        "--steps",
+        type=positive_integer,
+        metavar="N",
+        help="number of steps, instead of --minutes; the same number and "
+        "--seed give the same model",
+    )
+    parser.add_argument(
+        "--validation",
+        metavar="PATH",
+        help="text to validate on (default: a part of the corpus that is "
+        f"left out of training); {VALIDATION_BYTES // 1024} KiB are used",
+    )
+    add_seed(parser)
+    again = parser.add_mutually_exclusive_group()
+    again.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with the run in --output, under its own settings",
+    )
+    again.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="replace an earlier run in --output",
+    )
+    add_model_arguments(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run the verb."""
+    from keras_txl.cli.output_folder import check_output
+
+    started = time.monotonic()
+    checkpoint = options.output / CHECKPOINT_NAME
+    if options.resume:
+        settings = _recorded_settings(checkpoint, options.corpus)
+    else:
+        check_output(
+            options.output,
+            options.overwrite,
+            "Choose another folder, go on with --resume, or replace it with "
+            "--overwrite.",
+        )
+        settings = {
+            "size": dataclasses.asdict(model_size(options)),
+            "seed": options.seed,
+            "validation": options.validation,
+            "plan": None,
+        }
+    size = ModelSize(**settings["size"])
+    training, validation = _load(options.corpus, settings, size)
+    _train(options, settings, size, training, validation, started)
+
+
+def _recorded_settings(checkpoint: Path, corpus: str) -> dict[str, Any]:
+    """Settings of the run that is to go on."""
+    from keras_txl.training import read_checkpoint
+
+    try:
+        return read_checkpoint(checkpoint)[1]["extra"]
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            "--resume needs a run that was begun. Received: --output "
+            f"{str(checkpoint.parent)!r}, which has no checkpoint. Leave "
+            "--resume out to begin one."
+        ) from None
+
+
+def _load(
+    corpus: str, settings: dict[str, Any], size: ModelSize
+) -> tuple[list[Any], list[Any]]:
+    """Byte ids to train and to validate on."""
+    from keras_txl.cli.training_run import take_bytes
+    from keras_txl.data import load_corpus
+
+    other = settings["validation"]
+    loaded = load_corpus(
+        corpus,
+        test_fraction=0,
+        validation_fraction=0 if other else 0.05,
+        minimum_bytes=size.segment_length + 1,
+        seed=settings["seed"],
+    )
+    validation = loaded.validation
+    if other:
+        validation = load_corpus(
+            other, validation_fraction=0, test_fraction=0
+        ).train
+    return (
+        [document.byte_ids for document in loaded.train],
+        take_bytes(validation, VALIDATION_BYTES),
+    )
+
+
+def _train(
+    options: argparse.Namespace,
+    settings: dict[str, Any],
+    size: ModelSize,
+    training: list[Any],
+    validation: list[Any],
+    started: float,
+) -> None:
+    from keras_txl.cli.model_folder import MODEL_NAME
+    from keras_txl.cli.model_folder import save_model
+    from keras_txl.cli.progress import say
+    from keras_txl.cli.training_run import TrainingHistory
+    from keras_txl.cli.training_run import build_model
+    from keras_txl.cli.training_run import run_plan
+    from keras_txl.data import SegmentStream
+    from keras_txl.training import TrainingPosition
+    from keras_txl.training import restore_training
+
+    stream = SegmentStream(training, size.batch_size, size.segment_length)
+    held_out = SegmentStream(validation, size.batch_size, size.segment_length)
+    lm = build_model(size, settings["seed"])
+    checkpoint = options.output / CHECKPOINT_NAME
+    if options.resume:
+        position = restore_training(lm, stream, checkpoint)
+    else:
+        _remove_earlier(options.output)
+        position = TrainingPosition(stream.repeat())
+    say(
+        f"{stream.num_tokens:,} bytes in {stream.num_documents} documents, "
+        f"{lm.count_params():,} parameters, from step {position.step}."
+    )
+    history = TrainingHistory(options.output / HISTORY_NAME, position.step)
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    try:
+        plan, position = _plan(
+            options, settings, lm, position, checkpoint, held_out, started
+        )
+        history.step = position.step
+        run_plan(
+            lm,
+            position,
+            plan,
+            held_out,
+            [history, _checkpoint(checkpoint, position, settings, plan)],
+        )
+    except KeyboardInterrupt:
+        if not any(checkpoint.iterdir()):  # a second Ctrl-C, before any step
+            raise
+        save_model(lm, options.output / MODEL_NAME)
+        raise KeyboardInterrupt(
+            f"The model and a checkpoint are in {options.output}. Go on "
+            f"with: keras-txl train {options.corpus} --output "
+            f"{options.output} --resume"
+        ) from None
+    save_model(lm, options.output / MODEL_NAME)
+    _print_summary(history.rows, plan.steps, options.output)
+
+
+def _plan(
+    options: argparse.Namespace,
+    settings: dict[str, Any],
+    lm: Any,
+    position: Any,
+    checkpoint: Path,
+    held_out: Any,
+    started: float,
+) -> tuple[Any, Any]:
+    """The plan of the run, made after timing some steps if it is new."""
+    from keras_txl.cli.progress import say
+    from keras_txl.cli.training_plan import TrainingPlan
+    from keras_txl.cli.training_plan import steps_in
+    from keras_txl.cli.training_run import measure_step
+
+    if settings["plan"] is not None:
+        return TrainingPlan(**settings["plan"]), position
+    steps = settings.get("steps", options.steps)
+    settings["steps"] = steps
+    position, step_seconds = measure_step(
+        lm,
+        position,
+        steps or 10**9,
+        [_checkpoint(checkpoint, position, settings, None)],
+    )
+    if steps is None:
+        spent = time.monotonic() - started
+        steps = steps_in(
+            options.minutes * 60 - spent,
+            step_seconds,
+            len(held_out) * step_seconds / 2,
+        )
+    rate = settings["size"]["learning_rate"]
+    plan = TrainingPlan(max(steps, position.step), rate)
+    say(f"{step_seconds * 1000:.0f} ms a step, {plan.steps} steps in all.")
+    return plan, position
+
+
+def _checkpoint(
+    folder: Path, position: Any, settings: dict[str, Any], plan: Any
+) -> Any:
+    from keras_txl.training import TrainingCheckpoint
+
+    told = None if plan is None else dataclasses.asdict(plan)
+    return TrainingCheckpoint(
+        folder,
+        position.stream,
+        every_seconds=CHECKPOINT_SECONDS,
+        extra={**settings, "plan": told},
+    )
+
+
+def _remove_earlier(output: Path) -> None:
+    """Remove an earlier run, and nothing else that stands beside it."""
+    from keras_txl.cli.model_folder import MODEL_NAME
+
+    for name in (MODEL_NAME, CHECKPOINT_NAME):
+        shutil.rmtree(output / name, ignore_errors=True)
+    (output / HISTORY_NAME).unlink(missing_ok=True)
+
+
+def _print_summary(
+    rows: list[dict[str, Any]], steps: int, output: Path
+) -> None:
+    import math
+
+    losses = [row["loss"] for row in rows if row["loss"] is not None]
+    checks = [row["val_loss"] for row in rows if row["val_loss"] is not None]
+    print(f"steps: {steps}")
+    if losses:
+        print(f"training loss: {losses[-1] / math.log(2):.4f} bits per byte")
+    if checks:
+        print(f"validation loss: {checks[-1] / math.log(2):.4f} bits per byte")
+    print(f"model: {output / 'model'}")

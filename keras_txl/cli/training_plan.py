@@ -1,0 +1,88 @@
+"""How many steps, in which slices, at which learning rates.
+
+The optimizer's schedules need the number of steps before anything is
+compiled. A budget of minutes gives it only after some steps were timed, so
+the rate is set for each slice of training instead. Given the number of steps
+a run is the same each time, whatever the machine.
+"""
+
+import math
+from dataclasses import dataclass
+
+MEASURED_STEPS = 20
+"""Steps that are trained, at a low rate, to learn how long a step takes."""
+
+COMPILING_STEPS = 5
+"""The first of them, left out of the timing."""
+
+SLICES = 40
+VALIDATIONS = 8
+WARM_UP = 0.05  # of all slices
+FIRST_RATE = 0.1  # of the highest rate, while steps are timed
+LAST_RATE = 0.05  # of the highest rate, at the end of the cosine
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """The course of a training run; an epoch of `fit` is one slice.
+
+    Args:
+        steps: steps of the whole run, those that were timed included.
+        learning_rate: highest learning rate.
+    """
+
+    steps: int
+    learning_rate: float
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps of a slice; the last slice may be shorter."""
+        return max(1, round(self.steps / SLICES))
+
+    @property
+    def epochs(self) -> int:
+        """Number of slices."""
+        return math.ceil(self.steps / self.steps_per_epoch)
+
+    @property
+    def validations(self) -> list[int]:
+        """Slices, counted from 1, that end with a validation."""
+        every = max(1, self.epochs // VALIDATIONS)
+        chosen = set(range(every, self.epochs + 1, every)) | {self.epochs}
+        return sorted(chosen)
+
+    def rate(self, epoch: int) -> float:
+        """Learning rate of a slice: linear warm-up, then a cosine.
+
+        Args:
+            epoch: number of the slice, counted from 0.
+
+        Returns:
+            The learning rate.
+        """
+        warm_up = max(1, round(WARM_UP * self.epochs))
+        if epoch < warm_up:
+            return self.learning_rate * (epoch + 1) / (warm_up + 1)
+        part = (epoch - warm_up) / max(1, self.epochs - warm_up)
+        cosine = (1 + math.cos(math.pi * part)) / 2
+        return self.learning_rate * (LAST_RATE + (1 - LAST_RATE) * cosine)
+
+
+def steps_in(
+    seconds: float, step_seconds: float, validation_seconds: float
+) -> int:
+    """Steps that fit in a time, with the validations of a run.
+
+    Args:
+        seconds: time for training and validation.
+        step_seconds: time of a step.
+        validation_seconds: time of one validation.
+
+    Returns:
+        Number of steps, at least one for each slice. Two digits are kept, so
+        that a run can be repeated with a number easy to tell.
+    """
+    left = seconds - VALIDATIONS * validation_seconds
+    steps = max(SLICES, int(left / step_seconds))
+    unit = 10 ** max(0, len(str(steps)) - 2)
+    return steps // unit * unit

@@ -1,0 +1,259 @@
+"""Training as `train` and `quickstart` do it: plain `fit` over a stream."""
+
+import csv
+import math
+import time
+from collections.abc import Callable
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import keras
+
+from keras_txl.cli.arguments import ModelSize
+from keras_txl.cli.progress import progress_bar
+from keras_txl.cli.training_plan import COMPILING_STEPS
+from keras_txl.cli.training_plan import FIRST_RATE
+from keras_txl.cli.training_plan import MEASURED_STEPS
+from keras_txl.cli.training_plan import TrainingPlan
+from keras_txl.models import TransformerXLBackbone
+from keras_txl.models import TransformerXLCausalLM
+from keras_txl.models import TransformerXLCausalLMPreprocessor
+from keras_txl.tokenizers import TransformerXLByteTokenizer
+from keras_txl.training import TrainingPosition
+from keras_txl.training import continue_fit
+
+HISTORY_COLUMNS = ("step", "seconds", "learning_rate", "loss", "val_loss")
+
+
+def build_model(size: ModelSize, seed: int) -> Any:
+    """Make and compile a new model over bytes.
+
+    Args:
+        size: sizes of the model.
+        seed: seed of its weights and of everything random in training.
+
+    Returns:
+        A compiled `TransformerXLCausalLM`.
+    """
+    keras.utils.set_random_seed(seed)
+    backbone = TransformerXLBackbone(
+        vocabulary_size=256,
+        num_layers=size.num_layers,
+        num_heads=size.num_heads,
+        hidden_dim=size.hidden_dim,
+        intermediate_dim=size.intermediate_dim,
+        memory_length=size.memory_length,
+        batch_size=size.batch_size,
+        dropout=size.dropout,
+    )
+    preprocessor = TransformerXLCausalLMPreprocessor(
+        TransformerXLByteTokenizer()
+    )
+    lm = TransformerXLCausalLM(backbone, preprocessor)
+    lm.compile(
+        optimizer=keras.optimizers.Adam(
+            FIRST_RATE * size.learning_rate, global_clipnorm=1.0
+        )
+    )
+    return lm
+
+
+class TrainingHistory(keras.callbacks.Callback):
+    """One row a slice: losses in nats per token, kept and written as CSV.
+
+    Args:
+        path: CSV file. None: rows are only kept.
+        step: steps done before; later rows of the file are dropped, since
+            the run goes on from there.
+    """
+
+    def __init__(self, path: Path | None = None, step: int = 0) -> None:
+        super().__init__()
+        self.path = path
+        self.step = step
+        self.rows: list[dict[str, float | None]] = []
+        if path is not None and path.is_file():
+            self.rows = [r for r in read_history(path) if r["step"] <= step]
+        self._before = self.rows[-1]["seconds"] if self.rows else 0.0
+        self._started = time.monotonic()
+        self._seen = 0
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._seen = 0
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.step += batch + 1 - self._seen
+        self._seen = batch + 1
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        logs = logs or {}
+        self.rows.append(
+            {
+                "step": self.step,
+                "seconds": self._before + time.monotonic() - self._started,
+                "learning_rate": logs.get("learning_rate"),
+                "loss": logs.get("loss"),
+                "val_loss": logs.get("val_loss"),
+            }
+        )
+        if self.path is not None:
+            write_history(self.path, self.rows)
+
+
+def read_history(path: Path) -> list[dict[str, Any]]:
+    """Read what `TrainingHistory` wrote."""
+    with open(path, newline="", encoding="utf-8") as file:
+        return [
+            {
+                name: float(row[name]) if row.get(name) else None
+                for name in HISTORY_COLUMNS
+            }
+            for row in csv.DictReader(file)
+        ]
+
+
+def write_history(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Write the rows of a history, whole or not at all."""
+    partial = path.with_name(f".{path.name}.partial")
+    with open(partial, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, HISTORY_COLUMNS)
+        writer.writeheader()
+        for row in rows:
+            writer.writerow(
+                {
+                    name: _short(name, value)
+                    for name, value in row.items()
+                    if value is not None
+                }
+            )
+    partial.replace(path)
+
+
+def _short(name: str, value: float) -> str:
+    return str(int(value)) if name == "step" else f"{value:.6g}"
+
+
+class _Progress(keras.callbacks.Callback):
+    """Moves the bar, times the steps, and stops after the last one."""
+
+    def __init__(
+        self, update: Callable[..., None], step: int, steps: int, last: int
+    ) -> None:
+        super().__init__()
+        self._update = update
+        self._step = step
+        self._steps = steps
+        self._last = last
+        self._seen = 0
+        self._note = ""
+        self.times: list[float] = []
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._seen = 0
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self._step += batch + 1 - self._seen
+        self._seen = batch + 1
+        self.times.append(time.monotonic())
+        loss = (logs or {}).get("loss")
+        if loss is not None:
+            self._note = f"{float(loss) / math.log(2):.3f} bits per byte"
+        self._update(self._step, self._steps, self._note)
+        if self._step >= self._last:
+            self.model.stop_training = True
+
+
+def measure_step(
+    lm: Any,
+    position: TrainingPosition,
+    num_steps: int,
+    callbacks: Sequence[Any] = (),
+) -> tuple[TrainingPosition, float]:
+    """Train the first steps and time them.
+
+    Args:
+        lm: a compiled model.
+        position: where training stands.
+        num_steps: steps of the whole run, if that is known, else a large
+            number; a short run is not trained beyond its end.
+        callbacks: further callbacks of `fit`.
+
+    Returns:
+        The new position, and the seconds of a step without compilation.
+    """
+    last = max(position.step + 1, min(MEASURED_STEPS, num_steps))
+    with progress_bar("Compiling and timing") as update:
+        progress = _Progress(update, position.step, last, last)
+        begun = time.monotonic()
+        continue_fit(
+            lm,
+            position,
+            steps_per_epoch=last,
+            epochs=1,
+            callbacks=[progress, *callbacks],
+            verbose=0,
+        )
+    times = [begun, *progress.times]
+    gaps = [b - a for a, b in zip(times, times[1:], strict=False)]
+    seconds = median(gaps[COMPILING_STEPS:] or gaps[-1:])
+    stream = position.stream.stream
+    return TrainingPosition(stream.repeat(last)), seconds
+
+
+def run_plan(
+    lm: Any,
+    position: TrainingPosition,
+    plan: TrainingPlan,
+    validation: Any,
+    callbacks: Sequence[Any] = (),
+) -> None:
+    """Train from a position to the end of a plan, with validation.
+
+    Args:
+        lm: a compiled model.
+        position: where training stands.
+        plan: the course of the run.
+        validation: a `SegmentStream`, or None for no validation.
+        callbacks: further callbacks of `fit`.
+    """
+    if position.step >= plan.steps:
+        return
+    with progress_bar("Training") as update:
+        progress = _Progress(update, position.step, plan.steps, plan.steps)
+        continue_fit(
+            lm,
+            position,
+            steps_per_epoch=plan.steps_per_epoch,
+            epochs=plan.epochs,
+            validation_data=validation,
+            validation_freq=plan.validations,
+            callbacks=[
+                keras.callbacks.LearningRateScheduler(
+                    lambda epoch, rate: plan.rate(epoch)
+                ),
+                progress,
+                *callbacks,
+            ],
+            verbose=0,
+        )
+
+
+def take_bytes(documents: Sequence[Any], limit: int) -> list[Any]:
+    """Byte ids of the first documents, about `limit` bytes together.
+
+    Args:
+        documents: documents of a `Corpus`.
+        limit: bytes wanted. The last document is cut there.
+
+    Returns:
+        List of 1-D integer arrays.
+    """
+    taken, left = [], limit
+    for document in documents:
+        if left <= 1:
+            break
+        taken.append(document.byte_ids[:left])
+        left -= len(taken[-1])
+    return taken
