@@ -1,0 +1,160 @@
+"""Runs the classes of a bench_*.py file that asv would run, and keeps samples.
+
+A benchmark class has `params`, `param_names`, `setup(*params)` and methods
+`time_*`. Here `setup` builds, compiles and warms up, and is timed apart. Each
+sample is one call of a `time_*` method, which must not return before the
+device is done. A cell that fails is kept with its error.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC
+from datetime import datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import keras
+
+RESULTS = Path(__file__).resolve().parent / "results"
+PACKAGES = ("keras-txl", "keras", "keras-hub", "numpy", "tensorflow")
+
+
+def main(name: str, benchmarks: Sequence[type]) -> None:
+    """Run benchmark classes from the command line and write the results.
+
+    Args:
+        name: of the file in `results/`.
+        benchmarks: classes in asv form.
+    """
+    parser = argparse.ArgumentParser(description=f"Run the {name} benchmarks.")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="smallest parameters and 3 samples, to see that it runs",
+    )
+    parser.add_argument(
+        "--samples", type=int, default=20, help="samples a cell (default 20)"
+    )
+    parser.add_argument("--output", type=Path, help="JSON file to write")
+    arguments = parser.parse_args()
+    samples = 3 if arguments.quick else arguments.samples
+    cells = []
+    for benchmark in benchmarks:
+        for cell in _run(benchmark, samples, arguments.quick):
+            print(_summary(cell), flush=True)
+            cells.append(cell)
+    now = datetime.now(UTC)
+    prefix = "quick-" if arguments.quick else ""
+    stamp = now.strftime("%Y%m%d-%H%M%S")
+    path = arguments.output or (
+        RESULTS / f"{prefix}{name}-{keras.backend.backend()}-{stamp}.json"
+    )
+    report = {**_environment(), "date": now.isoformat(), "cells": cells}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(report, indent=1) + "\n")
+    print(f"wrote {path}", file=sys.stderr)
+    if any("error" in cell for cell in cells):
+        sys.exit(1)
+
+
+def _run(benchmark: Any, samples: int, quick: bool) -> list[dict[str, Any]]:
+    methods = [name for name in dir(benchmark) if name.startswith("time_")]
+    products = list(itertools.product(*benchmark.params))
+    cells = []
+    for values in products[:1] if quick else products:
+        params = dict(zip(benchmark.param_names, values, strict=True))
+        for method in methods:
+            cell: dict[str, Any] = {
+                "benchmark": f"{benchmark.__name__}.{method}",
+                "params": params,
+                "unit": "seconds",
+            }
+            try:
+                cell |= _measure(benchmark(), method, values, samples)
+            except Exception as error:  # a failed cell must say so
+                cell["error"] = f"{type(error).__name__}: {error}"
+            cells.append(cell)
+    return cells
+
+
+def _measure(
+    instance: Any, method: str, values: tuple[Any, ...], samples: int
+) -> dict[str, Any]:
+    begin = time.perf_counter()
+    instance.setup(*values)
+    getattr(instance, method)(*values)
+    setup_seconds = time.perf_counter() - begin
+    times = []
+    for _ in range(samples):
+        begin = time.perf_counter()
+        getattr(instance, method)(*values)
+        times.append(time.perf_counter() - begin)
+    return {"setup_and_compile_seconds": setup_seconds, "samples": times}
+
+
+def _summary(cell: dict[str, Any]) -> str:
+    params = " ".join(f"{key}={value}" for key, value in cell["params"].items())
+    if "error" in cell:
+        return f"{cell['benchmark']} {params}: FAILED {cell['error']}"
+    times = cell["samples"]
+    low, _, high = statistics.quantiles(times, n=4)
+    return (
+        f"{cell['benchmark']} {params}: "
+        f"median {statistics.median(times) * 1e3:.1f} ms, "
+        f"quartiles {low * 1e3:.1f} to {high * 1e3:.1f} ms, "
+        f"{len(times)} samples"
+    )
+
+
+def _environment() -> dict[str, Any]:
+    versions = {"python": platform.python_version()}
+    for package in (*PACKAGES, keras.backend.backend()):
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            versions[package] = "not installed"
+    return {
+        "commit": _git("rev-parse", "HEAD"),
+        "changed_files": len(_git("status", "--porcelain").splitlines()),
+        "versions": versions,
+        "backend": keras.backend.backend(),
+        "devices": [str(name) for name in keras.distribution.list_devices()],
+        "machine": platform.machine(),
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
+        "omp_num_threads": os.environ.get("OMP_NUM_THREADS"),
+    }
+
+
+def _git(*arguments: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", *arguments],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=RESULTS.parent,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return done.stdout.strip()
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.partition(":")[2] for line in lines if "model name" in line]
+    return names[0].strip() if names else platform.processor()

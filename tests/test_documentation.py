@@ -1,0 +1,96 @@
+"""Examples of docstrings and guides are run.
+
+A docstring example may use the names that `names` below provides; a guide
+starts from a folder `my_texts/`.
+"""
+
+import doctest
+import inspect
+import re
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+import keras_txl
+
+ROOT = Path(__file__).resolve().parent.parent
+GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+
+
+def documented():
+    """Every public object (and method) whose docstring has an example."""
+    found = {}
+    for part in keras_txl.__all__:
+        module = getattr(keras_txl, part)
+        if not inspect.ismodule(module):
+            continue
+        for name in module.__all__:
+            value = getattr(module, name)
+            members = {name: value}
+            if inspect.isclass(value):
+                for key, member in vars(value).items():
+                    if inspect.isfunction(member):
+                        members[f"{name}.{key}"] = member
+            for key, member in members.items():
+                if "Example:" in (getattr(member, "__doc__", None) or ""):
+                    found[f"{part}.{key}"] = inspect.getdoc(member)
+    return found
+
+
+def python_blocks(text):
+    return re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+
+
+@pytest.fixture
+def names(make_lm, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "my_texts"
+    folder.mkdir()
+    for number in range(8):
+        text = f"It began in year {number}, and it went on. " * 40
+        (folder / f"{number}.txt").write_text(text)
+    ids = np.arange(200) % 17
+    lm = make_lm(batch_size=4)
+    return {
+        "__name__": "example",
+        "keras": keras,
+        "keras_txl": keras_txl,
+        "np": np,
+        **vars(keras_txl.data),
+        **vars(keras_txl.evaluation),
+        **vars(keras_txl.metrics),
+        **vars(keras_txl.tokenizers),
+        **vars(keras_txl.training),
+        "backbone": lm.backbone,
+        "documents": [ids[:60], ids[60:]],
+        "ids": ids,
+        "lm": lm,
+        "stream": keras_txl.data.SegmentStream(
+            ids, batch_size=4, segment_length=8
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", sorted(documented()))
+def test_docstring_example_runs_and_shows_its_output(name, names):
+    text = documented()[name]
+    blocks = python_blocks(text)
+    tests = doctest.DocTestParser().get_doctest(text, names, name, None, None)
+    assert blocks or tests.examples, "an example without code"
+    report = []
+    doctest.DocTestRunner().run(tests, out=report.append, clear_globs=False)
+    assert not report, "".join(report)
+    for block in blocks:
+        exec(compile(block, name, "exec"), names)
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
+def test_guide_runs_from_top_to_bottom(path, names, capsys):
+    namespace = {"__name__": "guide"}
+    blocks = python_blocks(path.read_text())
+    assert blocks
+    for block in blocks:
+        exec(compile(block, path.name, "exec"), namespace)
+    assert capsys.readouterr().out
