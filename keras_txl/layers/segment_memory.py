@@ -44,7 +44,7 @@ def join_memory(states: Tensor, hidden: Tensor) -> Tensor:
 
 
 def update_memory(
-    context: Tensor, token_count: Tensor, length: Tensor, memory_slots: int
+    context: Tensor, token_count: Tensor, length: Tensor, memory_slots: int | Tensor
 ) -> Tensor:
     """The last M rows of memory and segment, padding left out.
 
@@ -69,7 +69,7 @@ def update_memory(
 
 def clear_empty_slots(states: Tensor, length: Tensor) -> Tensor:
     """`states (B, M, D)` with zeros in all but the newest `length (B,)`."""
-    slots = states.shape[1]
+    slots = ops.shape(states)[1]
     ages = slots - ops.arange(slots, dtype="int32")  # M, ..., 1
     holds = ages[None] <= length[:, None]  # (B, M)
     return ops.where(holds[..., None], states, 0)
@@ -93,7 +93,7 @@ def recall(length: Tensor, document: Tensor, document_ids: Tensor) -> Tensor:
 
 
 def advance(
-    length: Tensor, document: Tensor, document_ids: Tensor, memory_slots: int
+    length: Tensor, document: Tensor, document_ids: Tensor, memory_slots: int | Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Count what the segment adds to a memory.
 

@@ -1,0 +1,18 @@
+"""Models. Importing this loads KerasHub and registers every class."""
+
+from keras_txl.models.backbone import TransformerXLBackbone
+from keras_txl.models.causal_lm import TransformerXLCausalLM
+from keras_txl.models.causal_lm_preprocessor import (
+    TransformerXLCausalLMPreprocessor,
+)
+from keras_txl.models.stateful_model import StatefulModel
+from keras_txl.tokenizers import TransformerXLByteTokenizer
+
+TransformerXLByteTokenizer.backbone_cls = TransformerXLBackbone
+
+__all__ = [
+    "StatefulModel",
+    "TransformerXLBackbone",
+    "TransformerXLCausalLM",
+    "TransformerXLCausalLMPreprocessor",
+]

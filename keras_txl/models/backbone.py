@@ -1,0 +1,566 @@
+"""The Transformer-XL without a head: token ids in, hidden states out.
+
+The functional graph (memory in `SegmentMemory` layers) and
+`call_with_memory` (memory as a value) run the same layers through one
+function, `_run`; they differ only in where a block's context comes from.
+
+Axes: B rows, T segment, M memory slots, L layers, D hidden width.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import keras_hub
+from keras import ops
+
+from keras_txl.aliases import Memory
+from keras_txl.aliases import Tensor
+from keras_txl.checks import check_fraction
+from keras_txl.checks import check_integer
+from keras_txl.layers.attention_mask import SegmentAttentionMask
+from keras_txl.layers.decode_cache import align_relative_key
+from keras_txl.layers.decode_cache import decode_block
+from keras_txl.layers.decode_cache import decode_mask
+from keras_txl.layers.decode_cache import layer_cache
+from keras_txl.layers.distance_encoding import AS_IN_TRAINING
+from keras_txl.layers.distance_encoding import SinusoidalDistanceEncoding
+from keras_txl.layers.embedding_projection import EmbeddingProjection
+from keras_txl.layers.relative_attention import RelativeAttentionBiases
+from keras_txl.layers.segment_memory import SegmentMemory
+from keras_txl.layers.segment_memory import advance
+from keras_txl.layers.segment_memory import clear_empty_slots
+from keras_txl.layers.segment_memory import empty_memory
+from keras_txl.layers.segment_memory import join_memory
+from keras_txl.layers.segment_memory import recall
+from keras_txl.layers.segment_memory import update_memory
+from keras_txl.layers.token_packing import PackTokens
+from keras_txl.layers.token_packing import UnpackTokens
+from keras_txl.layers.transformer_xl_block import TransformerXLBlock
+from keras_txl.models.stateful_model import StatefulModelMixin
+from keras_txl.models.token_inputs import normalize_inputs
+
+Remember = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
+@keras.saving.register_keras_serializable(package="keras_txl")
+class TransformerXLBackbone(StatefulModelMixin, keras_hub.models.Backbone):
+    """A Transformer-XL: blocks with relative positions and segment memory.
+
+    Args:
+        vocabulary_size: int. Number of token ids.
+        num_layers: int.
+        num_heads: int.
+        hidden_dim: int. Even residual width D.
+        intermediate_dim: int. Width of the feed-forward networks.
+        head_dim: int. Defaults to `hidden_dim // num_heads`.
+        embedding_dim: int. Width of the token embedding, projected to
+            `hidden_dim` if it differs. Defaults to `hidden_dim`.
+        memory_length: int. Hidden states of the last M tokens that each layer
+            keeps, in tokens.
+        eval_memory_length: int. The same outside training. Defaults to
+            `memory_length`.
+        batch_size: int. Streams whose memory the model carries from call to
+            call. `None` carries nothing.
+        attention_window: keys a query may see, itself included: an int,
+            `"memory_length+1"` (the published `same_length`),
+            `"memory_length"` (its PyTorch ports), or `None` for all.
+        clamp_length: int. Larger distances count as this one, in tokens.
+        eval_attention_window: outside training. Defaults to
+            `"as_in_training"`.
+        eval_clamp_length: outside training. Defaults to `"as_in_training"`.
+        share_attention_biases: bool. One u and v for all layers.
+        normalize_first: bool. Pre-norm blocks.
+        activation: of the feed-forward networks.
+        layer_norm_epsilon: float.
+        initializer_range: float. Standard deviation of the initial weights.
+        dropout: float. Of embedding, distance encoding, outputs.
+        attention_dropout: float. Of attention weights.
+        tie_embeddings: bool. One table for input and logits.
+        tie_projections: bool. Whether the map from `hidden_dim` back to
+            `embedding_dim` is the transpose of the one in front. `None`, as
+            in the released runs: a matrix of its own.
+        attend_empty_memory: bool. Attend to memory slots that hold nothing,
+            as zeros (the released TensorFlow code and Hugging Face).
+        memory_dtype: dtype in which memory is kept.
+        dtype: Keras dtype policy of the computation.
+        **kwargs: `name` and `trainable`.
+
+    Call arguments:
+        inputs: int ids of shape `(batch_size, segment_length)`, or a dict
+            with `token_ids` and optionally `document_ids` (-1 is padding) and
+            `padding_mask`, each of that shape.
+        training: bool. Chooses the memory bank and turns dropout on.
+
+    Returns:
+        Float tensor of shape `(batch_size, segment_length, hidden_dim)`,
+        zeros on padding.
+
+    Raises:
+        ValueError: if an argument is out of range.
+
+    Example:
+    ```python
+    backbone = keras_txl.models.TransformerXLBackbone(
+        vocabulary_size=256, num_layers=2, num_heads=2, hidden_dim=16,
+        intermediate_dim=32, memory_length=8, batch_size=1)
+    backbone(np.array([[1, 2, 3]])).shape  # (1, 3, 16)
+    ```
+
+    Reference:
+        Dai et al. 2019 (arXiv 1901.02860).
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        num_layers: int,
+        num_heads: int,
+        hidden_dim: int,
+        intermediate_dim: int,
+        head_dim: int | None = None,
+        embedding_dim: int | None = None,
+        memory_length: int = 0,
+        eval_memory_length: int | None = None,
+        batch_size: int | None = None,
+        attention_window: int | str | None = None,
+        clamp_length: int | None = None,
+        eval_attention_window: int | str | None = AS_IN_TRAINING,
+        eval_clamp_length: int | str | None = AS_IN_TRAINING,
+        share_attention_biases: bool = True,
+        normalize_first: bool = False,
+        activation: Any = "relu",
+        layer_norm_epsilon: float = 1e-5,
+        initializer_range: float = 0.02,
+        dropout: float = 0.1,
+        attention_dropout: float = 0.0,
+        tie_embeddings: bool = True,
+        tie_projections: bool | None = None,
+        attend_empty_memory: bool = False,
+        memory_dtype: str = "float32",
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        check_integer("vocabulary_size", vocabulary_size, 1)
+        check_integer("num_layers", num_layers, 1)
+        check_integer("hidden_dim", hidden_dim, 2)
+        check_integer("num_heads", num_heads, 1)
+        check_fraction("dropout", dropout)
+        head_dim = _resolve_head_dim(head_dim, hidden_dim, num_heads)
+        embedding_dim = embedding_dim or hidden_dim
+
+        # === Layers ===
+        def initializer() -> Any:
+            return keras.initializers.RandomNormal(stddev=initializer_range)
+
+        self.pack_tokens = PackTokens(name="pack_tokens", dtype=dtype)
+        self.unpack_tokens = UnpackTokens(name="unpack_tokens", dtype=dtype)
+        self.token_embedding = keras.layers.ReversibleEmbedding(
+            vocabulary_size,
+            embedding_dim,
+            tie_weights=tie_embeddings,
+            embeddings_initializer=initializer(),
+            dtype=dtype,
+            name="token_embedding",
+        )
+        self.embedding_projection = None
+        if embedding_dim != hidden_dim:
+            self.embedding_projection = EmbeddingProjection(
+                embedding_dim,
+                hidden_dim,
+                tie_weights=bool(tie_projections),
+                dtype=dtype,
+                name="embedding_projection",
+            )
+        self.embedding_dropout = keras.layers.Dropout(
+            dropout, dtype=dtype, name="embedding_dropout"
+        )
+        self.distance_encoding = SinusoidalDistanceEncoding(
+            hidden_dim,
+            clamp_length=clamp_length,
+            eval_clamp_length=eval_clamp_length,
+            dtype=dtype,
+            name="distance_encoding",
+        )
+        self.distance_dropout = keras.layers.Dropout(
+            dropout, dtype=dtype, name="distance_dropout"
+        )
+        self.attention_mask = SegmentAttentionMask(
+            attention_window=attention_window,
+            eval_attention_window=eval_attention_window,
+            attend_empty_memory=attend_empty_memory,
+            dtype=dtype,
+            name="attention_mask",
+        )
+        self.attention_biases = None
+        if share_attention_biases:
+            self.attention_biases = RelativeAttentionBiases(
+                num_heads,
+                head_dim,
+                initializer=initializer(),
+                dtype=dtype,
+                name="attention_biases",
+            )
+            self.attention_biases.build()
+        self.memory_layers = [
+            SegmentMemory(
+                memory_length,
+                batch_size=batch_size,
+                eval_memory_length=eval_memory_length,
+                attend_empty_memory=attend_empty_memory,
+                memory_dtype=memory_dtype,
+                dtype=dtype,
+                name=f"segment_memory_{index}",
+            )
+            for index in range(num_layers)
+        ]
+        self.transformer_layers = [
+            TransformerXLBlock(
+                num_heads,
+                head_dim,
+                intermediate_dim,
+                normalize_first=normalize_first,
+                activation=activation,
+                dropout=dropout,
+                attention_dropout=attention_dropout,
+                layer_norm_epsilon=layer_norm_epsilon,
+                attention_biases=self.attention_biases,
+                kernel_initializer=initializer(),
+                dtype=dtype,
+                name=f"transformer_layer_{index}",
+            )
+            for index in range(num_layers)
+        ]
+        self.output_dropout = keras.layers.Dropout(
+            dropout, dtype=dtype, name="output_dropout"
+        )
+
+        # === Config ===
+        self.vocabulary_size = vocabulary_size
+        self.num_layers = num_layers
+        self.num_heads = num_heads
+        self.hidden_dim = hidden_dim
+        self.intermediate_dim = intermediate_dim
+        self.head_dim = head_dim
+        self.embedding_dim = embedding_dim
+        self.memory_length = memory_length
+        self.eval_memory_length = eval_memory_length
+        self.batch_size = batch_size
+        self.attention_window = attention_window
+        self.clamp_length = clamp_length
+        self.eval_attention_window = eval_attention_window
+        self.eval_clamp_length = eval_clamp_length
+        self.share_attention_biases = share_attention_biases
+        self.normalize_first = normalize_first
+        self.activation = keras.activations.get(activation)
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.initializer_range = initializer_range
+        self.dropout = dropout
+        self.attention_dropout = attention_dropout
+        self.tie_embeddings = tie_embeddings
+        self.tie_projections = tie_projections
+        self.attend_empty_memory = attend_empty_memory
+        self.memory_dtype = self.memory_layers[0].memory_dtype
+
+        # === Functional Model ===
+        inputs = {
+            name: keras.Input((None,), dtype="int32", name=name)
+            for name in ("token_ids", "document_ids")
+        }
+        outputs = self._run(inputs, self._remember_in_layers, training=None)
+        super().__init__(inputs=inputs, outputs=outputs, dtype=dtype, **kwargs)
+
+    def normalize_inputs(self, inputs: Any) -> dict[str, Tensor]:
+        return normalize_inputs(inputs)
+
+    def embed(self, token_ids: Tensor, training: bool | None = None) -> Tensor:
+        """Scaled token embeddings: int ids (B, T) to floats (B, T, D)."""
+        hidden = self.token_embedding(token_ids)  # (B, T, E)
+        if self.embedding_projection is not None:
+            hidden = self.embedding_projection(hidden)  # (B, T, D)
+        return self.embedding_dropout(
+            hidden * self.hidden_dim**0.5, training=training
+        )
+
+    def unembed(self, hidden: Tensor) -> Tensor:
+        """Scores of all tokens without bias: (B, T, D) to (B, T, V)."""
+        if self.embedding_projection is not None:
+            hidden = self.embedding_projection(hidden, reverse=True)
+        return self.token_embedding(hidden, reverse=True)
+
+    def _run(
+        self,
+        inputs: dict[str, Tensor],
+        remember: Remember,
+        training: bool | None,
+    ) -> Tensor:
+        """All layers; `remember` gives the context of each block."""
+        token_ids, document_ids, restore = self.pack_tokens(
+            inputs["token_ids"], inputs["document_ids"]
+        )
+        hidden = self.embed(token_ids, training)  # (B, T, D)
+        relative_encoding = attention_mask = None
+        for index, block in enumerate(self.transformer_layers):
+            context, length = remember(index, hidden, document_ids)
+            if index == 0:  # the same for all blocks
+                attention_mask = self.attention_mask(
+                    context, document_ids, length, training=training
+                )
+                relative_encoding = self.distance_dropout(
+                    self.distance_encoding(context, training=training),
+                    training=training,
+                )
+            hidden = block(
+                hidden,
+                context,
+                relative_encoding,
+                attention_mask,
+                training=training,
+            )
+        hidden = self.output_dropout(hidden, training=training)
+        return self.unpack_tokens(hidden, restore, inputs["document_ids"])
+
+    def _remember_in_layers(
+        self, index: int, hidden: Tensor, document_ids: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        context, length = self.memory_layers[index](hidden, document_ids)
+        return context, length
+
+    def call_with_memory(
+        self, inputs: Any, memory: Memory, training: bool = False
+    ) -> tuple[Tensor, Memory]:
+        """Run a segment with memory as a value; no state is kept.
+
+        Args:
+            inputs: as in a call; any batch size.
+            memory: memory value for the same batch size, see
+                `initial_memory`.
+            training: bool. Turns dropout on.
+
+        Returns:
+            Hidden states `(batch_size, segment_length, hidden_dim)` and the
+            new memory.
+
+        Raises:
+            ValueError: if the memory does not fit the model or the batch.
+        """
+        inputs = self.normalize_inputs(inputs)
+        memory = self.check_memory(memory, inputs["token_ids"])
+        value = _ValueMemory(memory, self.attend_empty_memory)
+        return self._run(inputs, value, training), value.updated()
+
+    def initial_memory(
+        self, batch_size: int, memory_length: int | None = None
+    ) -> Memory:
+        """An empty memory value: the start of new streams.
+
+        Args:
+            batch_size: int. Number of streams.
+            memory_length: int. Slots M, in tokens. Defaults to
+                `eval_memory_length`.
+
+        Returns:
+            Dict of `states (B, L, M, D)`, `length (B,)` and `document (B,)`.
+        """
+        if memory_length is None:
+            memory_length = self.memory_layers[0].slots(training=False)
+        return empty_memory(
+            check_integer("batch_size", batch_size, 1),
+            self.num_layers,
+            check_integer("memory_length", memory_length, 0),
+            self.hidden_dim,
+            self.memory_dtype,
+        )
+
+    # === Decoding ===
+    def generation_memory(self, batch_size: int | Tensor) -> Memory:
+        """The memory from which a text without a past is generated.
+
+        Slots that hold nothing cost time, so there are none unless the model
+        attends to them.
+        """
+        slots = self.memory_layers[0].slots(training=False)
+        return empty_memory(
+            batch_size,
+            self.num_layers,
+            slots if self.attend_empty_memory else 0,
+            self.hidden_dim,
+            self.memory_dtype,
+        )
+
+    def cached_step(
+        self, memory: Memory, text_length: int | Tensor
+    ) -> tuple[Callable[..., tuple[Tensor, Any]], Any]:
+        """A step over a cache of keys and values, for sampling loops.
+
+        Every token sees what it would see if tokens were fed one at a time
+        with `call_with_memory`: itself and the M tokens before it. A model
+        without memory sees the whole text.
+
+        Args:
+            memory: memory value before the text.
+            text_length: int. Tokens of prompt and continuation together.
+
+        Returns:
+            `step(token_ids, cache, position) -> (hidden, cache)`, with
+            `token_ids (batch, new_tokens)`, and the cache before the text.
+        """
+        slots = ops.shape(memory["states"])[2]
+        window = self._generation_window(slots)
+        length = memory["length"]
+        if self.attend_empty_memory:
+            length = ops.full_like(length, slots)
+        cache = {
+            "layers": tuple(
+                layer_cache(
+                    block,
+                    ops.cast(memory["states"][:, index], self.compute_dtype),
+                    text_length,
+                )
+                for index, block in enumerate(self.transformer_layers)
+            ),
+            "memory_length": length[:, None],  # beam search repeats rows
+        }
+        total = slots + text_length
+        encoding = self.distance_encoding(cache["layers"][0]["keys"])
+        relative_keys = [
+            block.attention.relative_key_projection(encoding)
+            for block in self.transformer_layers
+        ]  # each (S, N, H)
+
+        def step(
+            token_ids: Tensor, cache: Any, position: int | Tensor
+        ) -> tuple[Tensor, Any]:
+            new_tokens = ops.shape(token_ids)[1]
+            slot = slots + position
+            mask = decode_mask(
+                slot,
+                new_tokens,
+                total,
+                slots,
+                cache["memory_length"][:, 0],
+                window,
+            )
+            hidden = self.embed(token_ids)
+            layers = []
+            for index, block in enumerate(self.transformer_layers):
+                hidden, layer = decode_block(
+                    block,
+                    hidden,
+                    cache["layers"][index],
+                    align_relative_key(relative_keys[index], slot, new_tokens),
+                    slot,
+                    mask,
+                )
+                layers.append(layer)
+            return hidden, {**cache, "layers": tuple(layers)}
+
+        return step, cache
+
+    def _generation_window(self, memory_slots: int) -> int | None:
+        slots = memory_slots or self.memory_layers[0].slots(training=False)
+        window: Any = self.attention_mask.window(slots, training=False)
+        if slots == 0:
+            return window
+        return slots + 1 if window is None else min(window, slots + 1)
+
+    def check_memory(self, memory: Memory, token_ids: Tensor) -> Memory:
+        missing = {"states", "length", "document"} - set(memory)
+        if missing:
+            raise ValueError(
+                "`memory` must be a dict of states, length and document. "
+                f"Received: keys={sorted(memory)}. Call "
+                "`initial_memory(batch_size)` to start new streams."
+            )
+        memory = {
+            "states": ops.convert_to_tensor(memory["states"]),
+            "length": ops.cast(memory["length"], "int32"),
+            "document": ops.cast(memory["document"], "int32"),
+        }
+        shape = tuple(memory["states"].shape)
+        if len(shape) != 4 or (shape[1], shape[3]) != (
+            self.num_layers,
+            self.hidden_dim,
+        ):
+            raise ValueError(
+                "`memory` belongs to another model. Received: "
+                f"states.shape={shape}, expected (batch_size, "
+                f"{self.num_layers}, memory_length, {self.hidden_dim}). Call "
+                "`initial_memory(batch_size)` to start new streams."
+            )
+        rows = token_ids.shape[0]
+        if None not in (shape[0], rows) and shape[0] != rows:
+            raise ValueError(
+                "`memory` belongs to another batch size. Received: memory "
+                f"batch={shape[0]}, token_ids.shape="
+                f"{tuple(token_ids.shape)}. Call "
+                f"`initial_memory(batch_size={rows})` to start new streams."
+            )
+        return memory
+
+    def get_config(self) -> dict[str, Any]:
+        names = (
+            "vocabulary_size num_layers num_heads hidden_dim intermediate_dim "
+            "head_dim embedding_dim memory_length eval_memory_length "
+            "batch_size attention_window clamp_length eval_attention_window "
+            "eval_clamp_length share_attention_biases normalize_first "
+            "layer_norm_epsilon initializer_range dropout attention_dropout "
+            "tie_embeddings tie_projections attend_empty_memory memory_dtype"
+        ).split()
+        return {
+            **super().get_config(),
+            **{name: getattr(self, name) for name in names},
+            "activation": keras.activations.serialize(self.activation),
+        }
+
+
+class _ValueMemory:
+    """A memory value that answers as the `SegmentMemory` layers do."""
+
+    def __init__(self, memory: Memory, attend_empty_memory: bool) -> None:
+        self.states = memory["states"]  # (B, L, M, D)
+        self.length = memory["length"]  # (B,)
+        self.document = memory["document"]  # (B,)
+        self.attend_empty_memory = attend_empty_memory
+        self.new_states: list[Tensor] = []
+
+    def __call__(
+        self, index: int, hidden: Tensor, document_ids: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        slots = ops.shape(self.states)[2]
+        if index == 0:  # the counters are the same for all layers
+            self.length = recall(self.length, self.document, document_ids)
+            self.token_count, self.new_length, self.document = advance(
+                self.length, self.document, document_ids, slots
+            )
+        states = self.states[:, index]  # (B, M, D)
+        if self.attend_empty_memory:
+            states = clear_empty_slots(states, self.length)
+        context = join_memory(states, hidden)  # (B, M + T, D)
+        self.new_states.append(
+            update_memory(context, self.token_count, self.new_length, slots)
+        )
+        return context, self.length
+
+    def updated(self) -> Memory:
+        states = ops.stack(self.new_states, axis=1)  # (B, L, M, D)
+        return {
+            "states": ops.cast(states, self.states.dtype),
+            "length": self.new_length,
+            "document": self.document,
+        }
+
+
+def _resolve_head_dim(
+    head_dim: int | None, hidden_dim: int, num_heads: int
+) -> int:
+    if head_dim is not None:
+        return check_integer("head_dim", head_dim, 1)
+    if hidden_dim % num_heads:
+        lower = hidden_dim // num_heads * num_heads
+        raise ValueError(
+            "`hidden_dim` must be divisible by `num_heads`. Received: "
+            f"hidden_dim={hidden_dim}, num_heads={num_heads}. Use hidden_dim="
+            f"{lower or num_heads} or {lower + num_heads}, or pass `head_dim`."
+        )
+    return hidden_dim // num_heads

@@ -1,0 +1,393 @@
+"""A Transformer-XL that predicts the next token.
+
+Axes: B rows, T segment, V vocabulary, M memory slots, L layers, D hidden width.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import keras_hub
+import numpy as np
+from keras import ops
+
+from keras_txl.aliases import Memory
+from keras_txl.aliases import Tensor
+from keras_txl.generation.decoding import sample_tokens
+from keras_txl.layers.token_packing import zero_padding
+from keras_txl.metrics import Perplexity
+from keras_txl.models.backbone import TransformerXLBackbone
+from keras_txl.models.causal_lm_preprocessor import (
+    TransformerXLCausalLMPreprocessor,
+)
+from keras_txl.models.stateful_model import StatefulModelMixin
+from keras_txl.models.token_inputs import normalize_inputs
+from keras_txl.models.value_function import compile_value_function
+
+
+@keras.saving.register_keras_serializable(package="keras_txl")
+class OutputBias(keras.layers.Layer):
+    """Adds one bias a token to the scores and zeros them on padding.
+
+    Call arguments:
+        scores: float tensor of shape `(batch_size, segment_length,
+            vocabulary_size)`.
+        document_ids: int tensor of shape `(batch_size, segment_length)`, -1
+            on padding.
+
+    Returns:
+        Float tensor of the shape of `scores`: the logits.
+    """
+
+    def build(self, scores_shape: Any, document_ids_shape: Any = None) -> None:
+        self.bias = self.add_weight(
+            name="bias", shape=(scores_shape[-1],), initializer="zeros"
+        )
+        self.built = True
+
+    def call(self, scores: Tensor, document_ids: Tensor) -> Tensor:
+        return zero_padding(ops.add(scores, self.bias), document_ids)
+
+    def compute_output_spec(self, scores: Tensor, document_ids: Tensor) -> Any:
+        return keras.KerasTensor(scores.shape, dtype=self.compute_dtype)
+
+
+@keras.saving.register_keras_serializable(package="keras_txl")
+class TransformerXLCausalLM(StatefulModelMixin, keras_hub.models.CausalLM):
+    """A language model that carries memory from segment to segment.
+
+    Args:
+        backbone: a `TransformerXLBackbone`.
+        preprocessor: a `TransformerXLCausalLMPreprocessor`, or `None` to work
+            on token ids alone.
+        **kwargs: other arguments of `keras_hub.models.CausalLM`.
+
+    Call arguments:
+        inputs: int ids of shape `(batch_size, segment_length)`, or a dict
+            with `token_ids` and optionally `document_ids` (-1 is padding) and
+            `padding_mask`, each of that shape.
+        training: bool. Chooses the memory bank and turns dropout on.
+
+    Returns:
+        Logits `(batch_size, segment_length, vocabulary_size)`, zeros on
+        padding.
+
+    Example:
+    ```python
+    lm = keras_txl.models.TransformerXLCausalLM(backbone)
+    lm.compile(optimizer="adam")
+    stream = keras_txl.data.SegmentStream(ids, batch_size=4, segment_length=8)
+    lm.fit(stream)
+    ```
+
+    Reference:
+        Dai et al. 2019 (arXiv 1901.02860).
+    """
+
+    backbone_cls = TransformerXLBackbone
+    preprocessor_cls = TransformerXLCausalLMPreprocessor
+
+    def __init__(
+        self,
+        backbone: TransformerXLBackbone,
+        preprocessor: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        # === Layers ===
+        self.backbone = backbone
+        self.preprocessor = preprocessor
+        self.output_bias = OutputBias(
+            dtype=backbone.dtype_policy, name="output_bias"
+        )
+
+        # === Functional Model ===
+        inputs = backbone.input
+        outputs = self._logits(backbone(inputs), inputs["document_ids"])
+        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+
+    def normalize_inputs(self, inputs: Any) -> dict[str, Tensor]:
+        return normalize_inputs(inputs)
+
+    def _logits(self, hidden: Tensor, document_ids: Tensor) -> Tensor:
+        return self.output_bias(self.backbone.unembed(hidden), document_ids)
+
+    # === Training ===
+    def compile(
+        self,
+        optimizer: Any = "auto",
+        loss: Any = "auto",
+        *,
+        metrics: Any = None,
+        weighted_metrics: Any = "auto",
+        sampler: Any = "top_k",
+        **kwargs: Any,
+    ) -> None:
+        """Configure training and generation.
+
+        Args:
+            optimizer: a Keras optimizer or its name. `"auto"`: Adam with the
+                published rate 2.5e-4 and global gradient norm 0.25.
+            loss: `"auto"` is the model's own: nats per target token, padding
+                and `sample_weight` left out of the mean. A Keras loss on the
+                logits replaces it.
+            metrics: Keras metrics that ignore `sample_weight`.
+            weighted_metrics: Keras metrics that honour it, and with it
+                padding. `"auto"`: `keras_txl.metrics.Perplexity`.
+            sampler: a `keras_hub.samplers` sampler or its name, for
+                `generate`.
+            **kwargs: other arguments of `keras.Model.compile`.
+        """
+        if isinstance(optimizer, str) and optimizer == "auto":
+            optimizer = keras.optimizers.Adam(2.5e-4, global_clipnorm=0.25)
+        if isinstance(loss, str) and loss == "auto":
+            loss = None
+        if isinstance(weighted_metrics, str) and weighted_metrics == "auto":
+            weighted_metrics = [Perplexity(name="perplexity")]
+        super().compile(
+            optimizer=optimizer,
+            loss=loss,
+            metrics=metrics,
+            weighted_metrics=weighted_metrics,
+            sampler=sampler,
+            **kwargs,
+        )
+
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Tensor = None,
+        y_pred: Tensor = None,
+        sample_weight: Tensor | None = None,
+        training: bool = True,
+    ) -> Tensor:
+        """Mean of the token losses, in nats, over tokens that count."""
+        if self.loss is not None:
+            return super().compute_loss(
+                x, y, y_pred, sample_weight, training=training
+            )
+        document_ids = self.normalize_inputs(x)["document_ids"]
+        losses = token_losses(y, y_pred, document_ids)  # (B, T)
+        weights = ops.cast(document_ids >= 0, losses.dtype)
+        if sample_weight is not None:
+            sample_weight = ops.cast(sample_weight, losses.dtype)
+            if len(sample_weight.shape) == 1:
+                sample_weight = sample_weight[:, None]
+            weights = weights * sample_weight
+        total = ops.sum(losses * weights)
+        count = ops.sum(weights)
+        mean = total / ops.where(count > 0, count, 1)
+        return ops.sum(ops.stack([mean, *self.losses]))
+
+    def _loop(self, name: str, x: Any) -> Any:
+        """Text goes through KerasHub, all else straight to Keras."""
+        if self.preprocessor is not None and _holds_text(x):
+            return getattr(keras_hub.models.CausalLM, name).__get__(self)
+        return functools.partial(getattr(keras.Model, name), self)
+
+    # === Memory as a value ===
+    def initial_memory(
+        self, batch_size: int, memory_length: int | None = None
+    ) -> Memory:
+        """An empty memory value, see `TransformerXLBackbone`."""
+        return self.backbone.initial_memory(batch_size, memory_length)
+
+    def step(self, inputs: Any, memory: Memory) -> tuple[Tensor, Memory]:
+        """Logits of a segment; the memory goes in and comes out as a value.
+
+        Args:
+            inputs: as in a call; any batch size.
+            memory: from `initial_memory` or an earlier step.
+
+        Returns:
+            Logits `(batch_size, segment_length, vocabulary_size)` and the
+            memory after the segment.
+
+        Raises:
+            ValueError: if the memory does not fit the model or the batch.
+        """
+        inputs = self.normalize_inputs(inputs)
+        self.backbone.check_memory(memory, inputs["token_ids"])
+        return self._value_function("step", self._step)(inputs, memory)
+
+    def token_losses(
+        self, inputs: Any, targets: Any, memory: Memory
+    ) -> tuple[Tensor, Memory]:
+        """Loss of each target, in token order.
+
+        Args:
+            inputs: as in a call; any batch size.
+            targets: int ids of shape `(batch_size, segment_length)`, the
+                token that follows each input token.
+            memory: from `initial_memory` or an earlier step.
+
+        Returns:
+            float32 (at least) losses `(batch_size, segment_length)` in nats,
+            0 on padding, and the memory after the segment.
+
+        Raises:
+            ValueError: if the memory or the targets do not fit.
+        """
+        inputs = self.normalize_inputs(inputs)
+        self.backbone.check_memory(memory, inputs["token_ids"])
+        targets = self.normalize_inputs(targets)["token_ids"]
+        if tuple(targets.shape) != tuple(inputs["token_ids"].shape):
+            raise ValueError(
+                "`targets` must have the shape of the token ids: one target "
+                f"for each input token. Received: targets.shape="
+                f"{tuple(targets.shape)}, token_ids.shape="
+                f"{tuple(inputs['token_ids'].shape)}."
+            )
+        function = self._value_function("token_losses", self._token_losses)
+        return function(inputs, targets, memory)
+
+    def _step(
+        self, inputs: dict[str, Tensor], memory: Memory
+    ) -> tuple[Tensor, Memory]:
+        hidden, memory = self.backbone.call_with_memory(inputs, memory)
+        return self._logits(hidden, inputs["document_ids"]), memory
+
+    def _token_losses(
+        self, inputs: dict[str, Tensor], targets: Tensor, memory: Memory
+    ) -> tuple[Tensor, Memory]:
+        logits, memory = self._step(inputs, memory)
+        return token_losses(targets, logits, inputs["document_ids"]), memory
+
+    def _value_function(
+        self, name: str, function: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        compiled = self.__dict__.setdefault("_value_functions", {})
+        if name not in compiled:
+            compiled[name] = compile_value_function(self, function)
+        return compiled[name]
+
+    # === Generation ===
+    def generate(
+        self,
+        inputs: Any,
+        max_length: int | None = None,
+        stop_token_ids: Any = "auto",
+        strip_prompt: bool = False,
+    ) -> Any:
+        """Continue prompts, see `keras_hub.models.CausalLM.generate`.
+
+        Each token sees itself and the `eval_memory_length` tokens before it
+        (all tokens before it, if that is 0).
+
+        Args:
+            inputs: str, list of str, or without a preprocessor a dict of
+                `token_ids` and `padding_mask`, padded to the wanted length.
+            max_length: int. Tokens of prompt and continuation. Defaults to
+                the preprocessor's `sequence_length`.
+            stop_token_ids: ids that end a text. `"auto"`: the tokenizer's end
+                token, if it has one. `None`: none.
+            strip_prompt: bool. Whether to return the continuation alone.
+
+        Returns:
+            str, list of str, or a dict of arrays, as the inputs.
+
+        Raises:
+            ValueError: if a prompt is empty.
+        """
+        if stop_token_ids == "auto" and self.preprocessor is not None:
+            end_token_id = self.preprocessor.tokenizer.end_token_id
+            stop_token_ids = None if end_token_id is None else [end_token_id]
+        _check_prompts(inputs)
+        return super().generate(
+            inputs,
+            max_length=max_length,
+            stop_token_ids=stop_token_ids,
+            strip_prompt=strip_prompt,
+        )
+
+    def generate_step(
+        self, inputs: dict[str, Tensor], stop_token_ids: Any = None
+    ) -> dict[str, Tensor]:
+        """Continue one batch of prompts, see `generate`.
+
+        Args:
+            inputs: dict of int `token_ids` and bool `padding_mask` of shape
+                `(batch_size, max_length)`; prompts stand on the left.
+            stop_token_ids: ids that end a text, or `None`.
+
+        Returns:
+            Dict of the same keys and shapes, continued.
+        """
+        token_ids = inputs["token_ids"]
+        batch, length = ops.shape(token_ids)
+        memory = inputs.get("memory")
+        if memory is None:
+            memory = self.backbone.generation_memory(batch)
+        step, cache = self.backbone.cached_step(memory, length)
+
+        def logits_step(
+            new_ids: Tensor, cache: Any, position: Any
+        ) -> tuple[Tensor, Tensor, Any]:
+            hidden, cache = step(new_ids, cache, position)
+            logits = self._logits(hidden, ops.zeros_like(new_ids))
+            return logits, hidden, cache
+
+        return sample_tokens(
+            logits_step,
+            cache,
+            self.sampler,
+            token_ids,
+            inputs["padding_mask"],
+            stop_token_ids,
+            model=self,
+        )
+
+
+def token_losses(
+    targets: Tensor, logits: Tensor, document_ids: Tensor
+) -> Tensor:
+    """Negative log-likelihood of each target.
+
+    Args:
+        targets: int tensor of shape `(batch, segment_length)`.
+        logits: float tensor of shape `(batch, segment_length,
+            vocabulary_size)`.
+        document_ids: int tensor of shape `(batch, segment_length)`, -1 on
+            padding.
+
+    Returns:
+        Tensor of shape `(batch, segment_length)` in nats, float32 or wider,
+        0 on padding.
+    """
+    if keras.backend.standardize_dtype(logits.dtype) != "float64":
+        logits = ops.cast(logits, "float32")
+    targets = ops.where(document_ids >= 0, ops.cast(targets, "int32"), 0)
+    losses = ops.sparse_categorical_crossentropy(
+        targets, logits, from_logits=True
+    )
+    return ops.where(document_ids >= 0, losses, 0)
+
+
+def _holds_text(x: Any) -> bool:
+    """Whether data are raw strings that a preprocessor must encode."""
+    if isinstance(x, (str, bytes)):
+        return True
+    if hasattr(x, "element_spec"):  # a tf.data.Dataset
+        return any(
+            "string" in str(getattr(spec, "dtype", ""))
+            for spec in keras.tree.flatten(x.element_spec)
+        )
+    if isinstance(x, (list, tuple)):
+        return bool(x) and _holds_text(x[0])
+    kind = getattr(getattr(x, "dtype", None), "kind", "")
+    return kind in ("U", "S", "O") or "string" in str(getattr(x, "dtype", ""))
+
+
+def _check_prompts(inputs: Any) -> None:
+    """Raise where a prompt holds nothing to continue."""
+    if isinstance(inputs, dict) and "padding_mask" in inputs:
+        mask = np.asarray(ops.convert_to_numpy(inputs["padding_mask"]))
+        empty = not np.all(mask.any(axis=-1))
+    else:
+        texts = [inputs] if isinstance(inputs, str) else inputs
+        empty = isinstance(texts, (list, tuple)) and "" in texts
+    if empty:
+        raise ValueError(
+            "Each prompt must hold at least one token to continue. Received "
+            'an empty prompt. Pass some text, for example "\\n".'
+        )

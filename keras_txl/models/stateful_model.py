@@ -1,0 +1,306 @@
+"""Keras models that carry memory through `fit`, `evaluate` and `predict`.
+
+Training and evaluation keep apart (each has its bank in `SegmentMemory`),
+data keeps its order, and memory restarts when the data does.
+"""
+
+from collections.abc import Iterator
+from collections.abc import Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import keras
+
+from keras_txl.aliases import Tensor
+from keras_txl.layers.segment_memory import SegmentMemory
+from keras_txl.layers.segment_memory import check_bank
+
+
+class StatefulModelMixin:
+    """What a functional model with `SegmentMemory` layers needs.
+
+    It stands before the `keras.Model` class among the bases. The model trains
+    with plain `fit`: the training bank is reset when `fit` begins and whenever
+    its data restarts; `evaluate` and `predict` start from a clean evaluation
+    bank and leave the training bank alone.
+    """
+
+    layers: list[Any]
+    variables: list[Any]
+
+    def normalize_inputs(self, inputs: Any) -> Any:
+        """Bring any accepted form of input to the form of the graph."""
+        return inputs
+
+    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        return super().__call__(self.normalize_inputs(inputs), *args, **kwargs)
+
+    def call(
+        self, inputs: Any, training: bool | None = None, mask: Any = None
+    ) -> Tensor:
+        return super().call(
+            self.normalize_inputs(inputs), training=training, mask=mask
+        )
+
+    def compute_output_spec(
+        self, inputs: Any, training: bool | None = None, mask: Any = None
+    ) -> Tensor:
+        return super().compute_output_spec(
+            self.normalize_inputs(inputs), training=training, mask=mask
+        )
+
+    @property
+    def segment_memories(self) -> list[SegmentMemory]:
+        """The memory layers of the graph, nested models included."""
+        return list(_memories_of(self))
+
+    @property
+    def memory_batch_size(self) -> int | None:
+        """Streams that the banks hold. `None`: nothing is carried."""
+        sizes = {memory.batch_size for memory in self.segment_memories}
+        return min((size for size in sizes if size is not None), default=None)
+
+    def reset_memory(
+        self, bank: str = "all", rows: Sequence[int] | None = None
+    ) -> None:
+        """Forget: streams start anew.
+
+        Args:
+            bank: `"train"`, `"eval"` or `"all"`.
+            rows: indices of the streams to reset. `None`: all.
+
+        Raises:
+            ValueError: for an unknown bank or a row out of range.
+        """
+        check_bank(bank)
+        for memory in self.segment_memories:
+            memory.reset_state(bank, rows)
+
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        *,
+        reset_memory: bool = True,
+        **kwargs: Any,
+    ) -> Any:
+        """`keras.Model.fit` for streams.
+
+        Args:
+            x: as for `keras.Model.fit`: arrays (sample `k * batch_size + r`
+                is segment k of stream r), a `keras.utils.PyDataset` such as
+                `SegmentStream`, a `tf.data.Dataset`, a generator or a
+                `torch.utils.data.DataLoader`.
+            y: targets, if `x` does not carry them.
+            batch_size: rows of a batch of arrays. Defaults to the streams
+                that the memory holds.
+            epochs: int.
+            reset_memory: bool. Whether training begins with an empty memory.
+                `False` continues with what the training bank holds.
+            **kwargs: all other arguments of `keras.Model.fit`. `shuffle=True`
+                is refused.
+
+        Returns:
+            A `keras.callbacks.History`.
+
+        Raises:
+            ValueError: if the data would be shuffled or comes from several
+                workers, or a batch is larger than the memory.
+        """
+        if self.memory_batch_size is None:
+            return self._loop("fit", x)(
+                x, y, batch_size=batch_size, epochs=epochs, **kwargs
+            )
+        if kwargs.get("shuffle"):
+            raise ValueError(
+                "`shuffle` must be False for a model with memory: row r of a "
+                "batch continues row r of the batch before. Received: "
+                "shuffle=True. Leave it out, or build the model with "
+                "`batch_size=None` to train without memory."
+            )
+        batch_size = self._check_data(x, batch_size)
+        validation = kwargs.get("validation_data")
+        if validation is not None:
+            first = validation[0] if type(validation) is tuple else validation
+            own = kwargs.get("validation_batch_size")
+            kwargs["validation_batch_size"] = self._check_data(first, own)
+        restarts = _ResetAtRestart(
+            self,
+            reset_memory,
+            kwargs.get("steps_per_epoch"),
+            _batches_per_pass(x, batch_size),
+        )
+        callbacks = kwargs.pop("callbacks", None) or []
+        if isinstance(callbacks, keras.callbacks.Callback):
+            callbacks = [callbacks]
+        if isinstance(callbacks, keras.callbacks.CallbackList):
+            callbacks.append(restarts)
+        else:
+            callbacks = [restarts, *callbacks]
+        kwargs["shuffle"] = False
+        return self._loop("fit", x)(
+            x,
+            y,
+            batch_size=batch_size,
+            epochs=epochs,
+            callbacks=callbacks,
+            **kwargs,
+        )
+
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """`keras.Model.evaluate`, from a clean evaluation bank.
+
+        Args and returns are those of `keras.Model.evaluate`; `batch_size`
+        defaults to the streams that the memory holds.
+        """
+        batch_size = self._check_data(x, batch_size)
+        with self._clean_evaluation():
+            return self._loop("evaluate", x)(
+                x, y, batch_size=batch_size, **kwargs
+            )
+
+    def predict(
+        self, x: Any, batch_size: int | None = None, **kwargs: Any
+    ) -> Any:
+        """`keras.Model.predict`, from a clean evaluation bank.
+
+        Args and returns are those of `keras.Model.predict`; `batch_size`
+        defaults to the streams that the memory holds.
+        """
+        batch_size = self._check_data(x, batch_size)
+        with self._clean_evaluation():
+            return self._loop("predict", x)(
+                x, batch_size=batch_size, **kwargs
+            )
+
+    def _loop(self, name: str, x: Any) -> Any:
+        """The Keras method `name` that suits the data `x`."""
+        return getattr(super(), name)
+
+    def _check_data(self, x: Any, batch_size: int | None) -> int | None:
+        """Refuse what would mix streams; choose a batch size for arrays."""
+        capacity = self.memory_batch_size
+        if capacity is None:
+            return batch_size
+        workers = getattr(x, "workers", 0)
+        if isinstance(x, keras.utils.PyDataset) and workers > 1:
+            raise ValueError(
+                "Data for a model with memory must come from one worker: "
+                f"several deliver out of order. Received: workers={workers}. "
+                "Use workers=1."
+            )
+        if batch_size is not None and batch_size > capacity:
+            raise ValueError(
+                "`batch_size` must not be larger than the streams that the "
+                f"memory holds. Received: batch_size={batch_size}, the model "
+                f"was built with batch_size={capacity}. Use a smaller one, or "
+                "build the model with a larger `batch_size`."
+            )
+        if batch_size is None and _is_array_data(x):
+            return capacity
+        return batch_size
+
+    @contextmanager
+    def _clean_evaluation(self) -> Iterator[None]:
+        """An empty evaluation bank, and variables that survive an error.
+
+        On JAX the trainer takes all variables away before the first batch of
+        an evaluation and does not give them back if that batch fails.
+        """
+        synchronize = getattr(self, "jax_state_sync", None)
+        if synchronize is not None:
+            synchronize()
+        self.reset_memory("eval")
+        kept = [(variable, variable.value) for variable in self.variables]
+        try:
+            yield
+        except BaseException:
+            for variable, value in kept:
+                if variable.value is None:
+                    variable.assign(value)
+            raise
+
+
+@keras.saving.register_keras_serializable(package="keras_txl")
+class StatefulModel(StatefulModelMixin, keras.Model):
+    """A functional model of one's own with `SegmentMemory` layers.
+
+    See `StatefulModelMixin` for what it adds to `keras.Model`.
+
+    Example:
+    ```python
+    inputs = keras.Input((None, 8))
+    context, _ = keras_txl.layers.SegmentMemory(4, batch_size=2)(inputs)
+    outputs = keras.layers.Dense(1)(context)
+    model = keras_txl.models.StatefulModel(inputs, outputs)
+    ```
+    """
+
+
+class _ResetAtRestart(keras.callbacks.Callback):
+    """Empties the training bank when the data starts from its beginning."""
+
+    def __init__(
+        self,
+        model: StatefulModelMixin,
+        at_begin: bool,
+        steps_per_epoch: int | None,
+        batches_per_pass: int | None,
+    ) -> None:
+        super().__init__()
+        self.stateful_model = model
+        self.due = at_begin
+        self.steps_per_epoch = steps_per_epoch
+        self.batches_per_pass = batches_per_pass
+        self.batches_seen = 0
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        if self.due:
+            self.stateful_model.reset_memory("train")
+        self.due = self.steps_per_epoch is None
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        # With `steps_per_epoch` the iterator goes on over epochs and restarts
+        # at the end of the epoch that used up the data.
+        self.batches_seen += self.steps_per_epoch or 0
+        if self.batches_per_pass and (
+            self.batches_seen >= self.batches_per_pass
+        ):
+            self.due = True
+            self.batches_seen = 0
+
+
+def _memories_of(model: Any) -> Iterator[SegmentMemory]:
+    for layer in model.layers:
+        if isinstance(layer, SegmentMemory):
+            yield layer
+        elif isinstance(layer, keras.Model):
+            yield from _memories_of(layer)
+
+
+def _is_array_data(x: Any) -> bool:
+    leaves = keras.tree.flatten(x)
+    return bool(leaves) and all(
+        hasattr(leaf, "shape") and hasattr(leaf, "dtype") for leaf in leaves
+    )
+
+
+def _batches_per_pass(x: Any, batch_size: int | None) -> int | None:
+    """Batches of one pass over the data, where it can be known."""
+    if isinstance(x, keras.utils.PyDataset):
+        return x.num_batches
+    if _is_array_data(x) and batch_size:
+        return -(-keras.tree.flatten(x)[0].shape[0] // batch_size)
+    try:
+        length = len(x)
+    except (TypeError, AttributeError):
+        return None
+    return int(length)

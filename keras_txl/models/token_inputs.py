@@ -1,0 +1,86 @@
+"""The one door through which token ids enter a model.
+
+Axes: B rows, T segment.
+"""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_txl.aliases import Tensor
+
+KEYS = ("token_ids", "document_ids", "padding_mask")
+
+
+def normalize_inputs(inputs: Any) -> dict[str, Tensor]:
+    """Bring any accepted form of input to `token_ids` and `document_ids`.
+
+    Args:
+        inputs: int ids of shape `(batch, segment_length)`, or a dict with
+            `token_ids` and, optionally, `document_ids` (int, -1 is padding;
+            missing: one document) and `padding_mask` (bool, `False` is
+            padding), each of that shape.
+
+    Returns:
+        Dict of int32 tensors `token_ids` and `document_ids` of shape
+        `(batch, segment_length)`.
+
+    Raises:
+        ValueError: if `token_ids` is missing, a key is unknown, or the shapes
+            differ.
+    """
+    if not isinstance(inputs, dict):
+        inputs = {"token_ids": inputs}
+    unknown = sorted(set(inputs) - set(KEYS))
+    if unknown or "token_ids" not in inputs:
+        raise ValueError(
+            "`inputs` must be token ids, or a dict with `token_ids` and "
+            "optionally `document_ids` and `padding_mask`. "
+            f"Received: keys={sorted(inputs)}. Rename or remove "
+            f"{unknown or 'nothing, but add token_ids'}."
+        )
+    token_ids = _to_int32(inputs["token_ids"])
+    if len(token_ids.shape) != 2:
+        raise ValueError(
+            "`token_ids` must have shape (batch_size, segment_length). "
+            f"Received: token_ids.shape={tuple(token_ids.shape)}. "
+            "Add a batch dimension to a single text: ids[None]."
+        )
+    if inputs.get("document_ids") is None:
+        document_ids = ops.zeros_like(token_ids)
+    else:
+        document_ids = _to_int32(inputs["document_ids"])
+        _check_shape("document_ids", document_ids, token_ids)
+    if inputs.get("padding_mask") is not None:
+        keep = inputs["padding_mask"]
+        _check_shape("padding_mask", keep, token_ids)
+        if not isinstance(keep, keras.KerasTensor):
+            keep = ops.convert_to_tensor(keep)
+        document_ids = ops.where(ops.cast(keep, "bool"), document_ids, -1)
+    return {
+        "token_ids": token_ids,
+        "document_ids": _to_int32(document_ids),
+    }
+
+
+def _to_int32(values: Any) -> Tensor:
+    if not isinstance(values, keras.KerasTensor):
+        values = ops.convert_to_tensor(values)
+    if keras.backend.standardize_dtype(values.dtype) == "int32":
+        return values
+    return ops.cast(values, "int32")
+
+
+def _check_shape(name: str, values: Any, token_ids: Tensor) -> None:
+    shape = tuple(getattr(values, "shape", ops.shape(values)))
+    expected = tuple(token_ids.shape)
+    same = len(shape) == len(expected) and all(
+        a == b or a is None or b is None
+        for a, b in zip(shape, expected, strict=True)
+    )
+    if not same:
+        raise ValueError(
+            f"`{name}` must have the shape of `token_ids`. Received: "
+            f"{name}.shape={shape}, token_ids.shape={expected}."
+        )
