@@ -57,6 +57,36 @@ class TransformerXLByteTokenizer(keras_hub.tokenizers.ByteTokenizer):
         self.end_token_id = None
         self.pad_token_id = 0
 
+    def tokenize(self, inputs: Any) -> Any:
+        """Turn text into ids.
+
+        Args:
+            inputs: one text or a batch of them; strings, bytes or a string
+                tensor.
+
+        Returns:
+            An integer array of shape `(length,)` for one text, a list of
+            lists for a batch; a tensor, ragged for a batch, inside `tf.data`
+            and `tf.function`.
+        """
+        import tensorflow as tf
+
+        if tf.executing_eagerly():
+            return super().tokenize(inputs)
+        # The method of KerasHub fails on a batch of empty texts.
+        if not isinstance(inputs, tf.RaggedTensor):
+            inputs = tf.convert_to_tensor(inputs)
+        single = inputs.shape.rank == 0
+        ids = tf.ragged.map_flat_values(
+            lambda byte: tf.reshape(tf.io.decode_raw(byte, tf.uint8), (-1,)),
+            tf.strings.bytes_split(inputs[None] if single else inputs),
+        )
+        ids = tf.cast(ids, self.compute_dtype)
+        if self.sequence_length:
+            outer = [None] * (ids.shape.rank - 1)
+            ids = ids.to_tensor(shape=[*outer, self.sequence_length])
+        return ids[0] if single else ids
+
     def detokenize(self, inputs: Any) -> Any:
         """Turn ids into text.
 
