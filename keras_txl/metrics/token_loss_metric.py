@@ -91,9 +91,11 @@ class TokenLossMetric(keras.metrics.Metric):
         """Count losses that are known already.
 
         Args:
-            nats: float32 token losses of shape `(B, T)`.
-            weight: float32 weights of the same shape.
+            nats: float token losses of shape `(B, T)`.
+            weight: float weights of the same shape.
         """
+        nats = ops.convert_to_tensor(nats, "float32")
+        weight = ops.convert_to_tensor(weight, "float32")
         # 0 * inf would be nan where a loss without weight overflows.
         nats = ops.where(weight == 0, 0.0, nats * weight)
         self.total_nats.assign_add(ops.cast(ops.sum(nats), self.dtype))
