@@ -158,8 +158,6 @@ def test_validation_on_another_stream_changes_nothing(model, stream):
     assert_passes_in_order(model, stream, 18)
 
 
-# Keras' own reading of PyTorch tensors, with NumPy 2.
-@pytest.mark.filterwarnings("ignore:__array__ implementation")
 def test_evaluate_and_predict_read_the_whole_stream(model, stream):
     assert model.evaluate(stream, verbose=0) > 0
     assert model.predict(stream, verbose=0).shape[0] == 2 * len(stream)
