@@ -67,7 +67,7 @@ def check_positive(name: str, value: Any) -> float:
             f"`{name}` must be a number above 0. "
             f"Received: {name}={value!r} of type {type(value).__name__}."
         )
-    if not 0 < value < float("inf"):
+    if not 0 < float(value) < float("inf"):
         raise ValueError(
             f"`{name}` must be a number above 0. Received: {name}={value}."
         )

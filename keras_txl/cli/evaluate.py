@@ -7,6 +7,12 @@ from typing import Any
 from keras_txl.cli.arguments import add_evaluation_sizes
 from keras_txl.cli.arguments import add_model_folder
 from keras_txl.cli.arguments import natural_number
+from keras_txl.cli.model_folder import check_texts
+from keras_txl.cli.model_folder import find_model
+from keras_txl.cli.model_folder import load_model
+from keras_txl.cli.model_folder import memory_length_of
+from keras_txl.cli.model_folder import read_documents
+from keras_txl.cli.model_folder import token_ids
 
 HELP = "measure the loss on texts, for one or more memory lengths"
 
@@ -45,14 +51,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def check(options: argparse.Namespace) -> None:
+    """Refuse what cannot work, before Keras is imported."""
+    find_model(options.model)
+    check_texts(options.texts)
+
+
 def run(options: argparse.Namespace) -> None:
     """Run the verb."""
-    from keras_txl.cli.model_folder import load_model
-    from keras_txl.cli.model_folder import read_documents
-
     documents = read_documents(options.texts)
     lm = load_model(options.model)
-    lengths = options.memory_length or [lm.backbone.eval_memory_length]
+    lengths = options.memory_length or [memory_length_of(lm)]
     results = [_measure(lm, documents, n, options) for n in lengths]
     num_bytes = sum(len(document) for document in documents)
     if options.json:
@@ -75,7 +84,6 @@ def _measure(
     memory_length: int,
     options: argparse.Namespace,
 ) -> dict[str, Any]:
-    from keras_txl.cli.model_folder import token_ids
     from keras_txl.cli.progress import progress_bar
     from keras_txl.evaluation import evaluate_stream
 

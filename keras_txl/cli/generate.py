@@ -10,6 +10,8 @@ from keras_txl.cli.arguments import natural_number
 from keras_txl.cli.arguments import positive_integer
 from keras_txl.cli.arguments import probability
 from keras_txl.cli.arguments import temperature
+from keras_txl.cli.model_folder import find_model
+from keras_txl.cli.model_folder import load_model
 
 HELP = "continue a prompt"
 
@@ -73,19 +75,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_seed(parser)
 
 
+def check(options: argparse.Namespace) -> None:
+    """Refuse what cannot work, before Keras is imported."""
+    find_model(options.model)
+    size = len(_prompt(options).encode())
+    if options.max_length is not None and options.max_length <= size:
+        raise ValueError(
+            "--max-length counts the prompt and must be longer. Received: "
+            f"--max-length {options.max_length} for a prompt of {size} bytes. "
+            f"Use --max-length {size + MORE_BYTES} for {MORE_BYTES} more."
+        )
+
+
 def run(options: argparse.Namespace) -> None:
     """Run the verb."""
     prompt = _prompt(options)
-    size = len(prompt.encode())
-    max_length = options.max_length or size + MORE_BYTES
-    if max_length <= size:
-        raise ValueError(
-            "--max-length counts the prompt and must be longer. Received: "
-            f"--max-length {max_length} for a prompt of {size} bytes. Use "
-            f"--max-length {size + MORE_BYTES} for {MORE_BYTES} more."
-        )
-    from keras_txl.cli.model_folder import load_model
-
+    max_length = options.max_length or len(prompt.encode()) + MORE_BYTES
     lm = load_model(options.model, options.memory_length)
     sampler = make_sampler(
         options.seed, options.temperature, options.top_k, options.top_p

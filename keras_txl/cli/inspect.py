@@ -5,6 +5,10 @@ import json
 from typing import Any
 
 from keras_txl.cli.arguments import add_model_folder
+from keras_txl.cli.model_folder import count_parameters
+from keras_txl.cli.model_folder import find_model
+from keras_txl.cli.model_folder import load_model
+from keras_txl.cli.model_folder import memory_length_of
 
 HELP = "show configuration, size and memory of a model"
 
@@ -27,11 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def check(options: argparse.Namespace) -> None:
+    """Refuse what cannot work, before Keras is imported."""
+    find_model(options.model)
+
+
 def run(options: argparse.Namespace) -> None:
     """Run the verb."""
-    from keras_txl.cli.model_folder import find_model
-    from keras_txl.cli.model_folder import load_model
-
     facts = describe_model(load_model(options.model))
     facts = {"folder": str(find_model(options.model)), **facts}
     if options.json:
@@ -70,14 +76,11 @@ def describe_model(lm: Any) -> dict[str, Any]:
 
     backbone = lm.backbone
     states = lm.initial_memory(1)["states"]
-    parameters = sum(math.prod(w.shape) for w in lm.trainable_weights)
     item = keras.ops.convert_to_numpy(states).dtype.itemsize
-    memory_length = backbone.eval_memory_length
-    if memory_length is None:
-        memory_length = backbone.memory_length
+    memory_length = memory_length_of(lm)
     tokenizer = getattr(lm.preprocessor, "tokenizer", None)
     return {
-        "parameters": parameters,
+        "parameters": count_parameters(lm),
         "memory_length": memory_length,
         "memory_bytes_per_stream": math.prod(states.shape) * item,
         "receptive_field": backbone.num_layers * memory_length,

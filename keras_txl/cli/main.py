@@ -7,7 +7,6 @@ import argparse
 import os
 import sys
 import traceback
-import warnings
 from collections.abc import Sequence
 
 from keras_txl import __version__
@@ -17,6 +16,7 @@ from keras_txl.cli import inspect
 from keras_txl.cli import quickstart
 from keras_txl.cli import score
 from keras_txl.cli import train
+from keras_txl.cli.quiet_libraries import import_keras_quietly
 
 VERBS = (quickstart, train, evaluate, generate, score, inspect)
 
@@ -65,7 +65,7 @@ def build_parser() -> argparse.ArgumentParser:
         )
         module.add_arguments(verb)
         _add_debug(verb, default=argparse.SUPPRESS)
-        verb.set_defaults(run=module.run)
+        verb.set_defaults(check=module.check, run=module.run)
     return parser
 
 
@@ -80,8 +80,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Wrong usage leaves through `SystemExit` with code 2.
     """
     options = build_parser().parse_args(arguments)
-    _quiet_libraries(options.debug)
     try:
+        options.check(options)
+        if not options.debug:
+            import_keras_quietly()
         options.run(options)
         sys.stdout.flush()
     except KeyboardInterrupt as interrupt:
@@ -117,19 +119,6 @@ def _add_debug(parser: argparse.ArgumentParser, default: object) -> None:
         default=default,
         help="show tracebacks and the messages of the libraries underneath",
     )
-
-
-def _quiet_libraries(debug: bool) -> None:
-    """Keep stderr for progress; must run before Keras is imported."""
-    if debug:
-        return
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-    if not sys.warnoptions:
-        warnings.simplefilter("ignore")
-        warnings.filterwarnings(
-            "default", category=UserWarning, module="keras_txl"
-        )
 
 
 def _tell(message: str, debug: bool) -> None:

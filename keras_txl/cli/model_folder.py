@@ -1,13 +1,13 @@
 """Models on disk, and texts as the tokens of a model."""
 
+import glob
+import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from keras_txl.cli.output_folder import staged_folder
-from keras_txl.data import load_corpus
 
 MODEL_NAME = "model"
 """Folder of the preset within the output of `train` and `quickstart`."""
@@ -65,7 +65,7 @@ def load_model(path: Path, memory_length: int | None = None) -> Any:
         # Whatever a damaged file makes JSON, HDF5 or Keras raise.
         raise ValueError(
             f"The model folder is damaged. Received: {str(folder)!r} "
-            f"({type(error).__name__}: {error}). Train again, or copy the "
+            f"({_first_line(error)}). Train again, or copy the "
             "folder anew."
         ) from error
     if memory_length is None:
@@ -77,10 +77,37 @@ def load_model(path: Path, memory_length: int | None = None) -> Any:
     return TransformerXLCausalLM(backbone, preprocessor=lm.preprocessor)
 
 
+def memory_length_of(lm: Any) -> int:
+    """Tokens that the model remembers unless told otherwise."""
+    length = lm.backbone.eval_memory_length
+    return int(lm.backbone.memory_length if length is None else length)
+
+
+def count_parameters(lm: Any) -> int:
+    """Numbers that training changes; memory banks are not among them."""
+    return sum(math.prod(weight.shape) for weight in lm.trainable_weights)
+
+
+def _first_line(error: Exception) -> str:
+    told = (str(error).splitlines() or [""])[0]
+    return f"{type(error).__name__}: {told}"
+
+
 def save_model(lm: Any, folder: Path) -> None:
     """Write a preset folder whole or not at all."""
     with staged_folder(folder) as stage:
         lm.save_to_preset(str(stage))
+
+
+def check_texts(sources: Sequence[str]) -> None:
+    """Say that a text is missing before anything slow begins."""
+    for source in sources:
+        path = os.path.expanduser(source)
+        if not os.path.exists(path) and not glob.glob(path, recursive=True):
+            raise FileNotFoundError(
+                f"There is no such text. Received: {source!r}. Pass a text "
+                "file, a folder of text files or a glob."
+            )
 
 
 def read_documents(sources: Sequence[str]) -> list[bytes]:
@@ -92,19 +119,23 @@ def read_documents(sources: Sequence[str]) -> list[bytes]:
     Returns:
         The contents of the files, in the given order.
     """
-    documents = []
+    from keras_txl.data import load_corpus
+
+    documents: list[bytes] = []
     for source in sources:
         corpus = load_corpus(source, validation_fraction=0, test_fraction=0)
         documents.extend(document.data for document in corpus.train)
     return documents
 
 
-def token_ids(lm: Any, documents: Sequence[bytes]) -> list[np.ndarray]:
+def token_ids(lm: Any, documents: Sequence[bytes]) -> list[Any]:
     """Tokens of documents, each a 1-D array.
 
     Raises:
         ValueError: if the tokens of the model are not bytes.
     """
+    import numpy as np
+
     from keras_txl.tokenizers import TransformerXLByteTokenizer
 
     tokenizer = getattr(lm.preprocessor, "tokenizer", None)

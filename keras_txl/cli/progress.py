@@ -28,6 +28,11 @@ def progress_bar(description: str) -> Iterator[Callable[..., None]]:
     Yields:
         A function `update(done, total, note="")`.
     """
+    console = Console(stderr=True)
+    if not console.is_terminal:  # a log file: one line, no bar
+        say(f"{description} ...")
+        yield lambda done, total, note="": None
+        return
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -36,7 +41,7 @@ def progress_bar(description: str) -> Iterator[Callable[..., None]]:
         TextColumn("left"),
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
-        console=Console(stderr=True),
+        console=console,
         transient=True,
     )
     task = bar.add_task(description, total=None, note="")

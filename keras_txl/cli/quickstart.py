@@ -17,6 +17,12 @@ from keras_txl.cli.arguments import add_seed
 from keras_txl.cli.arguments import model_size
 from keras_txl.cli.arguments import positive_integer
 from keras_txl.cli.arguments import positive_number
+from keras_txl.cli.model_folder import MODEL_NAME
+from keras_txl.cli.model_folder import check_texts
+from keras_txl.cli.model_folder import count_parameters
+from keras_txl.cli.model_folder import token_ids
+from keras_txl.cli.output_folder import check_output
+from keras_txl.cli.output_folder import staged_folder
 
 HELP = "train a small model and see what memory buys, in three minutes"
 
@@ -90,19 +96,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_arguments(parser)
 
 
-def run(options: argparse.Namespace) -> None:
-    """Run the verb."""
-    from keras_txl.cli.output_folder import check_output
-    from keras_txl.cli.output_folder import staged_folder
-    from keras_txl.cli.progress import say
-    from keras_txl.data import load_corpus
-
+def check(options: argparse.Namespace) -> None:
+    """Refuse what cannot work, before Keras is imported."""
+    if options.corpus != "stdlib":
+        check_texts([options.corpus])
     check_output(
         options.output,
         options.overwrite,
         "Choose another folder, or replace the earlier results with "
         "--overwrite.",
     )
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run the verb."""
+    from keras_txl.cli.progress import say
+    from keras_txl.data import load_corpus
+
     say("Reading the corpus.")
     size = model_size(options)
     corpus = load_corpus(
@@ -117,7 +127,6 @@ def run(options: argparse.Namespace) -> None:
 
 def _quickstart(options: argparse.Namespace, corpus: Any, stage: Path) -> None:
     from keras_txl.cli.memory_table import hold_out
-    from keras_txl.cli.model_folder import MODEL_NAME
     from keras_txl.cli.report import NO_PLOTS
     from keras_txl.cli.report import versions
     from keras_txl.cli.report import write_report
@@ -141,7 +150,7 @@ def _quickstart(options: argparse.Namespace, corpus: Any, stage: Path) -> None:
     facts = {
         "corpus": f"{corpus.source}: {sizes['train']:,} bytes to train on, "
         f"{sizes['validation']:,} to validate, {sizes['test']:,} held out",
-        "model": f"{lm.count_params():,} parameters, "
+        "model": f"{count_parameters(lm):,} parameters, "
         f"{options.num_layers} layers, width {options.hidden_dim}, trained "
         f"with a memory of {options.memory_length} bytes",
         "training": f"{steps} steps of {options.batch_size} x "
@@ -202,7 +211,7 @@ def _train(
         )
     plan = TrainingPlan(max(steps, position.step), size.learning_rate)
     say(
-        f"{stream.num_tokens:,} bytes to train on, {lm.count_params():,} "
+        f"{stream.num_tokens:,} bytes to train on, {count_parameters(lm):,} "
         f"parameters, {step_seconds * 1000:.0f} ms a step, {plan.steps} steps."
     )
     history = TrainingHistory(stage / "history.csv", position.step)
@@ -217,7 +226,6 @@ def _measure(
     was_cut: bool,
 ) -> Any:
     from keras_txl.cli.memory_table import measure_memory
-    from keras_txl.cli.model_folder import token_ids
     from keras_txl.cli.progress import progress_bar
 
     with progress_bar("Evaluating held-out text") as update:

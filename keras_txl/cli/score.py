@@ -9,6 +9,9 @@ from keras_txl.cli.arguments import DEFAULT_SIZE
 from keras_txl.cli.arguments import add_model_folder
 from keras_txl.cli.arguments import natural_number
 from keras_txl.cli.arguments import positive_integer
+from keras_txl.cli.model_folder import find_model
+from keras_txl.cli.model_folder import load_model
+from keras_txl.cli.model_folder import token_ids
 
 HELP = "rate each of several texts"
 
@@ -53,12 +56,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(usage_error=parser.error)
 
 
-def run(options: argparse.Namespace) -> None:
-    """Run the verb."""
+def check(options: argparse.Namespace) -> None:
+    """Refuse what cannot work, before Keras is imported."""
     if bool(options.texts) == (options.file is not None):
         options.usage_error("give either texts or --file")
-    from keras_txl.cli.model_folder import load_model
-    from keras_txl.cli.model_folder import token_ids
+    find_model(options.model)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run the verb."""
     from keras_txl.cli.progress import progress_bar
     from keras_txl.evaluation import evaluate_stream
 

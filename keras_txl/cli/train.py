@@ -13,6 +13,11 @@ from keras_txl.cli.arguments import add_seed
 from keras_txl.cli.arguments import model_size
 from keras_txl.cli.arguments import positive_integer
 from keras_txl.cli.arguments import positive_number
+from keras_txl.cli.model_folder import MODEL_NAME
+from keras_txl.cli.model_folder import check_texts
+from keras_txl.cli.model_folder import count_parameters
+from keras_txl.cli.model_folder import save_model
+from keras_txl.cli.output_folder import check_output
 
 HELP = "train a model on a text"
 
@@ -91,21 +96,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_arguments(parser)
 
 
-def run(options: argparse.Namespace) -> None:
-    """Run the verb."""
-    from keras_txl.cli.output_folder import check_output
-
-    started = time.monotonic()
-    checkpoint = options.output / CHECKPOINT_NAME
-    if options.resume:
-        settings = _recorded_settings(checkpoint, options.corpus)
-    else:
+def check(options: argparse.Namespace) -> None:
+    """Refuse what cannot work, before Keras is imported."""
+    if options.corpus != "stdlib":
+        check_texts([options.corpus])
+    if options.validation:
+        check_texts([options.validation])
+    if not options.resume:
         check_output(
             options.output,
             options.overwrite,
             "Choose another folder, go on with --resume, or replace it with "
             "--overwrite.",
         )
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run the verb."""
+    started = time.monotonic()
+    if options.resume:
+        settings = _recorded_settings(options.output / CHECKPOINT_NAME)
+    else:
         settings = {
             "size": dataclasses.asdict(model_size(options)),
             "seed": options.seed,
@@ -117,7 +128,7 @@ def run(options: argparse.Namespace) -> None:
     _train(options, settings, size, training, validation, started)
 
 
-def _recorded_settings(checkpoint: Path, corpus: str) -> dict[str, Any]:
+def _recorded_settings(checkpoint: Path) -> dict[str, Any]:
     """Settings of the run that is to go on."""
     from keras_txl.training import read_checkpoint
 
@@ -165,8 +176,6 @@ def _train(
     validation: list[Any],
     started: float,
 ) -> None:
-    from keras_txl.cli.model_folder import MODEL_NAME
-    from keras_txl.cli.model_folder import save_model
     from keras_txl.cli.progress import say
     from keras_txl.cli.training_run import TrainingHistory
     from keras_txl.cli.training_run import build_model
@@ -186,7 +195,7 @@ def _train(
         position = TrainingPosition(stream.repeat())
     say(
         f"{stream.num_tokens:,} bytes in {stream.num_documents} documents, "
-        f"{lm.count_params():,} parameters, from step {position.step}."
+        f"{count_parameters(lm):,} parameters, from step {position.step}."
     )
     history = TrainingHistory(options.output / HISTORY_NAME, position.step)
     checkpoint.mkdir(parents=True, exist_ok=True)
@@ -269,7 +278,6 @@ def _checkpoint(
 
 def _remove_earlier(output: Path) -> None:
     """Remove an earlier run, and nothing else that stands beside it."""
-    from keras_txl.cli.model_folder import MODEL_NAME
 
     for name in (MODEL_NAME, CHECKPOINT_NAME):
         shutil.rmtree(output / name, ignore_errors=True)

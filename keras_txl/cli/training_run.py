@@ -73,7 +73,7 @@ class TrainingHistory(keras.callbacks.Callback):
         super().__init__()
         self.path = path
         self.step = step
-        self.rows: list[dict[str, float | None]] = []
+        self.rows: list[dict[str, Any]] = []
         if path is not None and path.is_file():
             self.rows = [r for r in read_history(path) if r["step"] <= step]
         self._before = self.rows[-1]["seconds"] if self.rows else 0.0

@@ -7,6 +7,7 @@ settings are looked at on the same draw (a paired bootstrap).
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -88,7 +89,7 @@ def bootstrap_difference(
     bits = (first.document_nats - second.document_nats)[used] / math.log(2.0)
     sizes = first.document_bytes[used]
 
-    def per_byte(bits, sizes, axis=-1):
+    def per_byte(bits: Any, sizes: Any, axis: int = -1) -> Any:
         return bits.sum(axis=axis) / sizes.sum(axis=axis)
 
     result = stats.bootstrap(
