@@ -62,9 +62,10 @@ def assert_close(
 
 
 def to_numpy(value: Any) -> np.ndarray:
-    """A NumPy array from a tensor of any backend."""
+    """A NumPy array from a tensor or variable of any backend."""
     if isinstance(value, np.ndarray | int | float | list | tuple):
         return np.asarray(value)
     from keras import ops
 
-    return ops.convert_to_numpy(value)
+    # A variable warns when NumPy reads it on TensorFlow; a tensor does not.
+    return ops.convert_to_numpy(ops.copy(value))

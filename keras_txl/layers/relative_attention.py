@@ -111,6 +111,8 @@ def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
     Returns:
         Tensor of the shape and dtype of `scores`. Hidden keys get exactly 0.
     """
+    if scores.shape[-1] == 1:  # Keras warns about a softmax over one entry
+        return ops.ones_like(scores)
     dtype = keras.backend.standardize_dtype(scores.dtype)
     if dtype in ("float16", "bfloat16"):
         scores = ops.cast(scores, "float32")

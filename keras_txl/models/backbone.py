@@ -12,33 +12,25 @@ from typing import Any
 
 import keras
 import keras_hub
-from keras import ops
 
 from keras_txl.aliases import Memory
 from keras_txl.aliases import Tensor
 from keras_txl.checks import check_fraction
 from keras_txl.checks import check_integer
 from keras_txl.layers.attention_mask import SegmentAttentionMask
-from keras_txl.layers.decode_cache import align_relative_key
-from keras_txl.layers.decode_cache import decode_block
-from keras_txl.layers.decode_cache import decode_mask
-from keras_txl.layers.decode_cache import layer_cache
 from keras_txl.layers.distance_encoding import AS_IN_TRAINING
 from keras_txl.layers.distance_encoding import SinusoidalDistanceEncoding
 from keras_txl.layers.embedding_projection import EmbeddingProjection
 from keras_txl.layers.relative_attention import RelativeAttentionBiases
 from keras_txl.layers.segment_memory import SegmentMemory
-from keras_txl.layers.segment_memory import advance
-from keras_txl.layers.segment_memory import clear_empty_slots
 from keras_txl.layers.segment_memory import empty_memory
-from keras_txl.layers.segment_memory import join_memory
-from keras_txl.layers.segment_memory import recall
-from keras_txl.layers.segment_memory import update_memory
 from keras_txl.layers.token_packing import PackTokens
 from keras_txl.layers.token_packing import UnpackTokens
 from keras_txl.layers.transformer_xl_block import TransformerXLBlock
 from keras_txl.models.stateful_model import StatefulModelMixin
 from keras_txl.models.token_inputs import normalize_inputs
+from keras_txl.models.value_memory import ValueMemory
+from keras_txl.models.value_memory import check_memory
 
 Remember = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor]]
 
@@ -263,11 +255,7 @@ class TransformerXLBackbone(StatefulModelMixin, keras_hub.models.Backbone):
         self.memory_dtype = self.memory_layers[0].memory_dtype
 
         # === Functional Model ===
-        inputs = {
-            name: keras.Input((None,), dtype="int32", name=name)
-            for name in ("token_ids", "document_ids")
-        }
-        outputs = self._run(inputs, self._remember_in_layers, training=None)
+        inputs, outputs = self.build_graph(self.memory_layers)
         super().__init__(inputs=inputs, outputs=outputs, dtype=dtype, **kwargs)
 
     def normalize_inputs(self, inputs: Any) -> dict[str, Tensor]:
@@ -320,11 +308,34 @@ class TransformerXLBackbone(StatefulModelMixin, keras_hub.models.Backbone):
         hidden = self.output_dropout(hidden, training=training)
         return self.unpack_tokens(hidden, restore, inputs["document_ids"])
 
-    def _remember_in_layers(
-        self, index: int, hidden: Tensor, document_ids: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        context, length = self.memory_layers[index](hidden, document_ids)
-        return context, length
+    def build_graph(
+        self, memory_layers: list[SegmentMemory]
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        """Symbolic inputs and output of the model over these memories."""
+
+        def remember(
+            index: int, hidden: Tensor, document_ids: Tensor
+        ) -> tuple[Tensor, Tensor]:
+            context, length = memory_layers[index](hidden, document_ids)
+            return context, length
+
+        inputs = {
+            name: keras.Input((None,), dtype="int32", name=name)
+            for name in ("token_ids", "document_ids")
+        }
+        return inputs, self._run(inputs, remember, training=None)
+
+    def graph_for_batch(
+        self, batch_size: int
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        """A graph over the same weights with banks of another size."""
+        memory_layers = [
+            SegmentMemory.from_config(
+                {**memory.get_config(), "batch_size": batch_size}
+            )
+            for memory in self.memory_layers
+        ]
+        return self.build_graph(memory_layers)
 
     def call_with_memory(
         self, inputs: Any, memory: Memory, training: bool = False
@@ -346,7 +357,7 @@ class TransformerXLBackbone(StatefulModelMixin, keras_hub.models.Backbone):
         """
         inputs = self.normalize_inputs(inputs)
         memory = self.check_memory(memory, inputs["token_ids"])
-        value = _ValueMemory(memory, self.attend_empty_memory)
+        value = ValueMemory(memory, self.attend_empty_memory)
         return self._run(inputs, value, training), value.updated()
 
     def initial_memory(
@@ -372,131 +383,11 @@ class TransformerXLBackbone(StatefulModelMixin, keras_hub.models.Backbone):
             self.memory_dtype,
         )
 
-    # === Decoding ===
-    def generation_memory(self, batch_size: int | Tensor) -> Memory:
-        """The memory from which a text without a past is generated.
-
-        Slots that hold nothing cost time, so there are none unless the model
-        attends to them.
-        """
-        slots = self.memory_layers[0].slots(training=False)
-        return empty_memory(
-            batch_size,
-            self.num_layers,
-            slots if self.attend_empty_memory else 0,
-            self.hidden_dim,
-            self.memory_dtype,
+    def check_memory(self, memory: Any, token_ids: Tensor) -> Memory:
+        """Return `memory` as tensors, or raise `ValueError`."""
+        return check_memory(
+            memory, token_ids, self.num_layers, self.hidden_dim
         )
-
-    def cached_step(
-        self, memory: Memory, text_length: int | Tensor
-    ) -> tuple[Callable[..., tuple[Tensor, Any]], Any]:
-        """A step over a cache of keys and values, for sampling loops.
-
-        Every token sees what it would see if tokens were fed one at a time
-        with `call_with_memory`: itself and the M tokens before it. A model
-        without memory sees the whole text.
-
-        Args:
-            memory: memory value before the text.
-            text_length: int. Tokens of prompt and continuation together.
-
-        Returns:
-            `step(token_ids, cache, position) -> (hidden, cache)`, with
-            `token_ids (batch, new_tokens)`, and the cache before the text.
-        """
-        slots = ops.shape(memory["states"])[2]
-        window = self._generation_window(slots)
-        length = memory["length"]
-        if self.attend_empty_memory:
-            length = ops.full_like(length, slots)
-        cache = {
-            "layers": tuple(
-                layer_cache(
-                    block,
-                    ops.cast(memory["states"][:, index], self.compute_dtype),
-                    text_length,
-                )
-                for index, block in enumerate(self.transformer_layers)
-            ),
-            "memory_length": length[:, None],  # beam search repeats rows
-        }
-        total = slots + text_length
-        encoding = self.distance_encoding(cache["layers"][0]["keys"])
-        relative_keys = [
-            block.attention.relative_key_projection(encoding)
-            for block in self.transformer_layers
-        ]  # each (S, N, H)
-
-        def step(
-            token_ids: Tensor, cache: Any, position: int | Tensor
-        ) -> tuple[Tensor, Any]:
-            new_tokens = ops.shape(token_ids)[1]
-            slot = slots + position
-            mask = decode_mask(
-                slot,
-                new_tokens,
-                total,
-                slots,
-                cache["memory_length"][:, 0],
-                window,
-            )
-            hidden = self.embed(token_ids)
-            layers = []
-            for index, block in enumerate(self.transformer_layers):
-                hidden, layer = decode_block(
-                    block,
-                    hidden,
-                    cache["layers"][index],
-                    align_relative_key(relative_keys[index], slot, new_tokens),
-                    slot,
-                    mask,
-                )
-                layers.append(layer)
-            return hidden, {**cache, "layers": tuple(layers)}
-
-        return step, cache
-
-    def _generation_window(self, memory_slots: int) -> int | None:
-        slots = memory_slots or self.memory_layers[0].slots(training=False)
-        window: Any = self.attention_mask.window(slots, training=False)
-        if slots == 0:
-            return window
-        return slots + 1 if window is None else min(window, slots + 1)
-
-    def check_memory(self, memory: Memory, token_ids: Tensor) -> Memory:
-        missing = {"states", "length", "document"} - set(memory)
-        if missing:
-            raise ValueError(
-                "`memory` must be a dict of states, length and document. "
-                f"Received: keys={sorted(memory)}. Call "
-                "`initial_memory(batch_size)` to start new streams."
-            )
-        memory = {
-            "states": ops.convert_to_tensor(memory["states"]),
-            "length": ops.cast(memory["length"], "int32"),
-            "document": ops.cast(memory["document"], "int32"),
-        }
-        shape = tuple(memory["states"].shape)
-        if len(shape) != 4 or (shape[1], shape[3]) != (
-            self.num_layers,
-            self.hidden_dim,
-        ):
-            raise ValueError(
-                "`memory` belongs to another model. Received: "
-                f"states.shape={shape}, expected (batch_size, "
-                f"{self.num_layers}, memory_length, {self.hidden_dim}). Call "
-                "`initial_memory(batch_size)` to start new streams."
-            )
-        rows = token_ids.shape[0]
-        if None not in (shape[0], rows) and shape[0] != rows:
-            raise ValueError(
-                "`memory` belongs to another batch size. Received: memory "
-                f"batch={shape[0]}, token_ids.shape="
-                f"{tuple(token_ids.shape)}. Call "
-                f"`initial_memory(batch_size={rows})` to start new streams."
-            )
-        return memory
 
     def get_config(self) -> dict[str, Any]:
         names = (
@@ -511,43 +402,6 @@ class TransformerXLBackbone(StatefulModelMixin, keras_hub.models.Backbone):
             **super().get_config(),
             **{name: getattr(self, name) for name in names},
             "activation": keras.activations.serialize(self.activation),
-        }
-
-
-class _ValueMemory:
-    """A memory value that answers as the `SegmentMemory` layers do."""
-
-    def __init__(self, memory: Memory, attend_empty_memory: bool) -> None:
-        self.states = memory["states"]  # (B, L, M, D)
-        self.length = memory["length"]  # (B,)
-        self.document = memory["document"]  # (B,)
-        self.attend_empty_memory = attend_empty_memory
-        self.new_states: list[Tensor] = []
-
-    def __call__(
-        self, index: int, hidden: Tensor, document_ids: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        slots = ops.shape(self.states)[2]
-        if index == 0:  # the counters are the same for all layers
-            self.length = recall(self.length, self.document, document_ids)
-            self.token_count, self.new_length, self.document = advance(
-                self.length, self.document, document_ids, slots
-            )
-        states = self.states[:, index]  # (B, M, D)
-        if self.attend_empty_memory:
-            states = clear_empty_slots(states, self.length)
-        context = join_memory(states, hidden)  # (B, M + T, D)
-        self.new_states.append(
-            update_memory(context, self.token_count, self.new_length, slots)
-        )
-        return context, self.length
-
-    def updated(self) -> Memory:
-        states = ops.stack(self.new_states, axis=1)  # (B, L, M, D)
-        return {
-            "states": ops.cast(states, self.states.dtype),
-            "length": self.new_length,
-            "document": self.document,
         }
 
 

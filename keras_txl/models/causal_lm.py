@@ -18,6 +18,8 @@ from keras_txl.generation.decoding import sample_tokens
 from keras_txl.layers.token_packing import zero_padding
 from keras_txl.metrics import Perplexity
 from keras_txl.models.backbone import TransformerXLBackbone
+from keras_txl.models.cached_decoding import cached_step
+from keras_txl.models.cached_decoding import text_memory
 from keras_txl.models.causal_lm_preprocessor import (
     TransformerXLCausalLMPreprocessor,
 )
@@ -179,9 +181,25 @@ class TransformerXLCausalLM(StatefulModelMixin, keras_hub.models.CausalLM):
         mean = total / ops.where(count > 0, count, 1)
         return ops.sum(ops.stack([mean, *self.losses]))
 
+    def graph_for_batch(
+        self, batch_size: int
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        """A graph over the same weights with banks of another size."""
+        inputs, hidden = self.backbone.graph_for_batch(batch_size)
+        return inputs, self._logits(hidden, inputs["document_ids"])
+
     def _loop(self, name: str, x: Any) -> Any:
         """Text goes through KerasHub, all else straight to Keras."""
         if self.preprocessor is not None and _holds_text(x):
+            if self.memory_batch_size is not None:
+                raise ValueError(
+                    "Texts are documents of their own, and a model with "
+                    "memory would read row r of a batch as the continuation "
+                    f"of row r before. Received: text for `{name}`, and a "
+                    f"model with batch_size={self.memory_batch_size}. Encode "
+                    "the texts and pass a `keras_txl.data.SegmentStream`, or "
+                    "build the model with batch_size=None."
+                )
             return getattr(keras_hub.models.CausalLM, name).__get__(self)
         return functools.partial(getattr(keras.Model, name), self)
 
@@ -207,7 +225,7 @@ class TransformerXLCausalLM(StatefulModelMixin, keras_hub.models.CausalLM):
             ValueError: if the memory does not fit the model or the batch.
         """
         inputs = self.normalize_inputs(inputs)
-        self.backbone.check_memory(memory, inputs["token_ids"])
+        memory = self.backbone.check_memory(memory, inputs["token_ids"])
         return self._value_function("step", self._step)(inputs, memory)
 
     def token_losses(
@@ -229,7 +247,7 @@ class TransformerXLCausalLM(StatefulModelMixin, keras_hub.models.CausalLM):
             ValueError: if the memory or the targets do not fit.
         """
         inputs = self.normalize_inputs(inputs)
-        self.backbone.check_memory(memory, inputs["token_ids"])
+        memory = self.backbone.check_memory(memory, inputs["token_ids"])
         targets = self.normalize_inputs(targets)["token_ids"]
         if tuple(targets.shape) != tuple(inputs["token_ids"].shape):
             raise ValueError(
@@ -317,8 +335,8 @@ class TransformerXLCausalLM(StatefulModelMixin, keras_hub.models.CausalLM):
         batch, length = ops.shape(token_ids)
         memory = inputs.get("memory")
         if memory is None:
-            memory = self.backbone.generation_memory(batch)
-        step, cache = self.backbone.cached_step(memory, length)
+            memory = text_memory(self.backbone, batch)
+        step, cache = cached_step(self.backbone, memory, length)
 
         def logits_step(
             new_ids: Tensor, cache: Any, position: Any

@@ -120,12 +120,7 @@ class StatefulModelMixin:
                 "shuffle=True. Leave it out, or build the model with "
                 "`batch_size=None` to train without memory."
             )
-        batch_size = self._check_data(x, batch_size)
-        validation = kwargs.get("validation_data")
-        if validation is not None:
-            first = validation[0] if type(validation) is tuple else validation
-            own = kwargs.get("validation_batch_size")
-            kwargs["validation_batch_size"] = self._check_data(first, own)
+        batch_size = self._check_training_data(x, batch_size)
         restarts = _ResetAtRestart(
             self,
             reset_memory,
@@ -158,10 +153,17 @@ class StatefulModelMixin:
     ) -> Any:
         """`keras.Model.evaluate`, from a clean evaluation bank.
 
-        Args and returns are those of `keras.Model.evaluate`; `batch_size`
-        defaults to the streams that the memory holds.
+        Args and returns are those of `keras.Model.evaluate`. `batch_size`
+        defaults to the streams that the memory holds; a larger batch runs in
+        a second graph over the same weights.
         """
-        batch_size = self._check_data(x, batch_size)
+        self._check_workers(x)
+        twin = self._twin(x, batch_size)
+        if twin is not None:
+            kwargs.pop("_use_cached_eval_dataset", None)
+            return twin.evaluate(x, y, batch_size=batch_size, **kwargs)
+        if batch_size is None and _is_array_data(x):
+            batch_size = self.memory_batch_size
         with self._clean_evaluation():
             return self._loop("evaluate", x)(
                 x, y, batch_size=batch_size, **kwargs
@@ -172,41 +174,77 @@ class StatefulModelMixin:
     ) -> Any:
         """`keras.Model.predict`, from a clean evaluation bank.
 
-        Args and returns are those of `keras.Model.predict`; `batch_size`
-        defaults to the streams that the memory holds.
+        Args and returns are those of `keras.Model.predict`. `batch_size`
+        defaults to the streams that the memory holds; a larger batch runs in
+        a second graph over the same weights.
         """
-        batch_size = self._check_data(x, batch_size)
+        self._check_workers(x)
+        twin = self._twin(x, batch_size)
+        if twin is not None:
+            return twin.predict(x, batch_size=batch_size, **kwargs)
+        if batch_size is None and _is_array_data(x):
+            batch_size = self.memory_batch_size
         with self._clean_evaluation():
             return self._loop("predict", x)(
                 x, batch_size=batch_size, **kwargs
             )
 
+    def graph_for_batch(self, batch_size: int) -> tuple[Any, Any] | None:
+        """Inputs and outputs over the same weights with other banks.
+
+        `None`: the model cannot build one, and refuses larger batches.
+        """
+        return None
+
+    def _twin(self, x: Any, batch_size: int | None) -> Any:
+        """A model of larger banks over the same weights, if one is needed."""
+        capacity = self.memory_batch_size
+        rows = batch_size or _rows_of_first_batch(x)
+        if capacity is None or rows is None or rows <= capacity:
+            return None
+        twins = self.__dict__.setdefault("_evaluation_twins", {})
+        if rows not in twins:
+            graph = self.graph_for_batch(rows)
+            if graph is None:
+                return None
+            # A tuple hides the twin from Keras, which would save it.
+            twins[rows] = (_EvaluationTwin(self, *graph),)
+        twin = twins[rows][0]
+        twin.compile_like_owner()
+        return twin
+
     def _loop(self, name: str, x: Any) -> Any:
         """The Keras method `name` that suits the data `x`."""
         return getattr(super(), name)
 
-    def _check_data(self, x: Any, batch_size: int | None) -> int | None:
-        """Refuse what would mix streams; choose a batch size for arrays."""
-        capacity = self.memory_batch_size
-        if capacity is None:
-            return batch_size
+    def _check_workers(self, x: Any) -> None:
         workers = getattr(x, "workers", 0)
-        if isinstance(x, keras.utils.PyDataset) and workers > 1:
+        if (
+            isinstance(x, keras.utils.PyDataset)
+            and workers > 1
+            and self.memory_batch_size is not None
+        ):
             raise ValueError(
                 "Data for a model with memory must come from one worker: "
                 f"several deliver out of order. Received: workers={workers}. "
                 "Use workers=1."
             )
-        if batch_size is not None and batch_size > capacity:
+
+    def _check_training_data(self, x: Any, batch_size: int | None) -> int:
+        """Refuse what would mix streams; choose a batch size for arrays."""
+        self._check_workers(x)
+        capacity = self.memory_batch_size
+        rows = batch_size or _rows_of_first_batch(x)
+        if rows is not None and rows > capacity:
             raise ValueError(
-                "`batch_size` must not be larger than the streams that the "
-                f"memory holds. Received: batch_size={batch_size}, the model "
-                f"was built with batch_size={capacity}. Use a smaller one, or "
-                "build the model with a larger `batch_size`."
+                "A training batch must not have more rows than the memory "
+                f"holds streams. Received: batches of {rows} rows, the model "
+                f"was built with batch_size={capacity}. Use smaller batches, "
+                "or build the model with a larger `batch_size`."
             )
-        if batch_size is None and _is_array_data(x):
-            return capacity
-        return batch_size
+        return capacity if batch_size is None and _is_array_data(x) else (
+            batch_size
+        )
 
     @contextmanager
     def _clean_evaluation(self) -> Iterator[None]:
@@ -224,7 +262,7 @@ class StatefulModelMixin:
             yield
         except BaseException:
             for variable, value in kept:
-                if variable.value is None:
+                if not _is_readable(variable):
                     variable.assign(value)
             raise
 
@@ -243,6 +281,37 @@ class StatefulModel(StatefulModelMixin, keras.Model):
     model = keras_txl.models.StatefulModel(inputs, outputs)
     ```
     """
+
+
+class _EvaluationTwin(StatefulModelMixin, keras.Model):
+    """The same weights with banks of another size, for evaluation alone."""
+
+    def __init__(self, owner: Any, inputs: Any, outputs: Any) -> None:
+        super().__init__(
+            inputs=inputs, outputs=outputs, name="evaluation_twin"
+        )
+        # A tuple hides the owner from Keras, which would track it as a layer.
+        self.__dict__["_owner"] = (owner,)
+
+    def normalize_inputs(self, inputs: Any) -> Any:
+        owner = self.__dict__.get("_owner")
+        return inputs if owner is None else owner[0].normalize_inputs(inputs)
+
+    def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__dict__["_owner"][0].compute_loss(*args, **kwargs)
+
+    def compile_like_owner(self) -> None:
+        """Take over loss and metrics as the owner was compiled with them."""
+        owner = self.__dict__["_owner"][0]
+        config = owner.get_compile_config() or {}
+        names = ("loss", "metrics", "weighted_metrics")
+        self.compile(
+            run_eagerly=owner.run_eagerly,
+            jit_compile=owner.jit_compile,
+            **keras.saving.deserialize_keras_object(
+                {name: config.get(name) for name in names}
+            ),
+        )
 
 
 class _ResetAtRestart(keras.callbacks.Callback):
@@ -286,11 +355,28 @@ def _memories_of(model: Any) -> Iterator[SegmentMemory]:
             yield from _memories_of(layer)
 
 
+def _is_readable(variable: keras.Variable) -> bool:
+    try:
+        return variable.value is not None
+    except TypeError:  # taken away: Keras tries to initialize it anew
+        return False
+
+
 def _is_array_data(x: Any) -> bool:
     leaves = keras.tree.flatten(x)
     return bool(leaves) and all(
         hasattr(leaf, "shape") and hasattr(leaf, "dtype") for leaf in leaves
     )
+
+
+def _rows_of_first_batch(x: Any) -> int | None:
+    """Rows of a batch, where the data tells without being used up."""
+    if isinstance(x, keras.utils.PyDataset):
+        return int(keras.tree.flatten(x[0])[0].shape[0])
+    if hasattr(x, "element_spec"):  # a tf.data.Dataset
+        shape = keras.tree.flatten(x.element_spec)[0].shape
+        return shape[0] if shape.rank else None
+    return None
 
 
 def _batches_per_pass(x: Any, batch_size: int | None) -> int | None:

@@ -81,7 +81,11 @@ def read_checkpoint(
             "Train with `TrainingCheckpoint(folder, stream)` first."
         )
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # np.load leaves a file open that it cannot read.
+        with (
+            open(path, "rb") as opened,
+            np.load(opened, allow_pickle=False) as file,
+        ):
             entries = {name: file[name] for name in file.files}
         state = json.loads(str(entries.pop(_STATE)))
         found = state.pop("format")

@@ -108,19 +108,16 @@ def resolve_window(window: int | str | None, memory_length: int) -> int | None:
     return window
 
 
-def runs_of_row(
-    document_ids: Sequence[int], length: int, document: int
-) -> list[int | None]:
+def runs_of_row(document_ids: Sequence[int]) -> list[int | None]:
     """Which uninterrupted piece of a document each token belongs to.
 
-    Piece 0 is the one that memory belongs to (or, with nothing in memory,
-    the first of the segment). The number rises wherever the id differs from
-    the last token that was not padding, so equal ids never reconnect.
-    Padding gets None.
+    Piece 0 is the one of the first token. The number rises wherever the id
+    differs from the last token that was not padding, so equal ids never
+    reconnect. Padding gets None.
     """
     runs: list[int | None] = []
     run = 0
-    previous = document if length > 0 else None
+    previous = None
     for current in document_ids:
         if current == PADDING:
             runs.append(None)
@@ -130,6 +127,16 @@ def runs_of_row(
         previous = current
         runs.append(run)
     return runs
+
+
+def usable_length(
+    document_ids: Sequence[int], length: int, document: int
+) -> int:
+    """Valid memory slots of a row, none if its first token starts anew."""
+    for current in document_ids:
+        if current != PADDING:
+            return length if current == document else 0
+    return length
 
 
 def distances_and_mask(
@@ -151,7 +158,7 @@ def distances_and_mask(
         memory_length: M, the number of slots.
         window: keys a query may see, itself included.
         attend_empty_memory: whether slots that hold nothing are keys of the
-            piece that memory belongs to.
+            first token's document. (One that starts later sees none.)
 
     Returns:
         `(B, T, M + T)` int distances, -1 where there is none, and a bool
@@ -163,7 +170,8 @@ def distances_and_mask(
     distances = np.full(shape, -1)
     visible = np.zeros(shape, dtype=bool)
     for row in range(batch_size):
-        runs = runs_of_row(document_ids[row], length[row], document[row])
+        runs = runs_of_row(document_ids[row])
+        usable = usable_length(document_ids[row], length[row], document[row])
         for t in range(segment_length):
             if runs[t] is None:
                 continue
@@ -178,7 +186,7 @@ def distances_and_mask(
                 visible[row, t, key] = near and runs[s] == runs[t]
                 distance += 1
             for slot in range(memory_length - 1, -1, -1):
-                filled = slot >= memory_length - length[row]
+                filled = slot >= memory_length - usable
                 if not (filled or attend_empty_memory):
                     continue
                 distances[row, t, slot] = distance
@@ -233,7 +241,7 @@ def update_memory(
     for row in range(batch_size):
         count = length[row]
         remembered = list(states[row, memory_length - count :])
-        current = document[row] if count else PADDING
+        current = document[row]
         for t, token_document in enumerate(document_ids[row]):
             if token_document == PADDING:
                 continue

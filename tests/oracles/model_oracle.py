@@ -33,6 +33,7 @@ from tests.oracles.attention_oracle import PADDING
 from tests.oracles.attention_oracle import distance_encoding
 from tests.oracles.attention_oracle import resolve_window
 from tests.oracles.attention_oracle import runs_of_row
+from tests.oracles.attention_oracle import usable_length
 
 Weights = dict[str, np.ndarray]
 Memory = dict[str, np.ndarray]
@@ -96,7 +97,8 @@ def run_model(
     for row in range(batch_size):
         length = int(memory["length"][row])
         document = int(memory["document"][row])
-        runs = runs_of_row(document_ids[row], length, document)
+        length = usable_length(document_ids[row], length, document)
+        runs = runs_of_row(document_ids[row])
         tokens = [t for t, run in enumerate(runs) if run is not None]
         token_runs = [runs[t] for t in tokens]
         x = [_embed(weights, token_ids[row, t]) for t in tokens]
@@ -111,7 +113,7 @@ def run_model(
             for age, state in enumerate(reversed(kept)):
                 new_memory["states"][row, layer, -1 - age] = state
             new_memory["length"][row] = len(kept)
-            x = _layer(
+            x = run_layer(
                 config,
                 weights,
                 f"layer_{layer}.",
@@ -175,7 +177,7 @@ def _logits(weights: Weights, state: np.ndarray) -> np.ndarray:
     return table @ state + weights["output_bias"]
 
 
-def _layer(
+def run_layer(
     config: OracleConfig,
     weights: Weights,
     prefix: str,
