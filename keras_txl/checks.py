@@ -72,3 +72,23 @@ def check_positive(name: str, value: Any) -> float:
             f"`{name}` must be a number above 0. Received: {name}={value}."
         )
     return float(value)
+
+
+def resolve_head_dim(
+    head_dim: int | None, hidden_dim: int, num_heads: int
+) -> int:
+    """Return `head_dim`, by default an equal share of `hidden_dim`.
+
+    Raises:
+        ValueError: if there is no equal share.
+    """
+    if head_dim is not None:
+        return check_integer("head_dim", head_dim, 1)
+    if hidden_dim % num_heads:
+        lower = hidden_dim // num_heads * num_heads
+        raise ValueError(
+            "`hidden_dim` must be divisible by `num_heads`. Received: "
+            f"hidden_dim={hidden_dim}, num_heads={num_heads}. Use hidden_dim="
+            f"{lower or num_heads} or {lower + num_heads}, or pass `head_dim`."
+        )
+    return hidden_dim // num_heads

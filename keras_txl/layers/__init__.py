@@ -3,6 +3,7 @@
 from keras_txl.layers.attention_mask import SegmentAttentionMask
 from keras_txl.layers.distance_encoding import SinusoidalDistanceEncoding
 from keras_txl.layers.embedding_projection import EmbeddingProjection
+from keras_txl.layers.output_bias import OutputBias
 from keras_txl.layers.relative_attention import RelativeAttentionBiases
 from keras_txl.layers.relative_attention import RelativeMultiHeadAttention
 from keras_txl.layers.segment_memory import SegmentMemory
@@ -12,6 +13,7 @@ from keras_txl.layers.transformer_xl_block import TransformerXLBlock
 
 __all__ = [
     "EmbeddingProjection",
+    "OutputBias",
     "PackTokens",
     "RelativeAttentionBiases",
     "RelativeMultiHeadAttention",

@@ -91,9 +91,7 @@ def document_mask(
     key_blocks = ops.concatenate(
         [-ops.cast(hidden, "int32"), blocks], axis=1
     )  # (B, S): 0 for a valid slot, -1 for an invalid one
-    return ops.expand_dims(
-        blocks[:, :, None] == key_blocks[:, None, :], axis=1
-    )
+    return ops.expand_dims(blocks[:, :, None] == key_blocks[:, None, :], axis=1)
 
 
 @keras.saving.register_keras_serializable(package="keras_txl")

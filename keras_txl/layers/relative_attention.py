@@ -244,9 +244,7 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
         hidden_dim = query_shape[-1]
         heads = (self.num_heads, self.head_dim)
         for name in ("query", "key", "value"):
-            projection = self._projection(
-                name, "btd,dnh->btnh", (None, *heads)
-            )
+            projection = self._projection(name, "btd,dnh->btnh", (None, *heads))
             projection.build((None, None, hidden_dim))
         self._projection("relative_key", "sd,dnh->snh", heads).build(
             (None, hidden_dim)

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_txl.aliases import Memory
@@ -18,10 +17,13 @@ from keras_txl.aliases import Tensor
 from keras_txl.checks import check_integer
 from keras_txl.checks import check_optional_integer
 from keras_txl.layers.attention_mask import document_blocks
+from keras_txl.layers.memory_bank import NO_DOCUMENT
+from keras_txl.layers.memory_bank import assign_rows
+from keras_txl.layers.memory_bank import check_bank
+from keras_txl.layers.memory_bank import check_rows_in_tensorflow_graph
+from keras_txl.layers.memory_bank import reset_rows
+from keras_txl.layers.memory_bank import state_variable
 from keras_txl.layers.token_packing import take_rows
-
-BANKS = ("train", "eval")
-NO_DOCUMENT = -1
 
 
 def join_memory(states: Tensor, hidden: Tensor) -> Tensor:
@@ -44,7 +46,10 @@ def join_memory(states: Tensor, hidden: Tensor) -> Tensor:
 
 
 def update_memory(
-    context: Tensor, token_count: Tensor, length: Tensor, memory_slots: int | Tensor
+    context: Tensor,
+    token_count: Tensor,
+    length: Tensor,
+    memory_slots: int | Tensor,
 ) -> Tensor:
     """The last M rows of memory and segment, padding left out.
 
@@ -93,7 +98,10 @@ def recall(length: Tensor, document: Tensor, document_ids: Tensor) -> Tensor:
 
 
 def advance(
-    length: Tensor, document: Tensor, document_ids: Tensor, memory_slots: int | Tensor
+    length: Tensor,
+    document: Tensor,
+    document_ids: Tensor,
+    memory_slots: int | Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Count what the segment adds to a memory.
 
@@ -244,10 +252,10 @@ class SegmentMemory(keras.layers.Layer):
 
     def _bank_states(self, bank: str, hidden_dim: int) -> keras.Variable:
         shape = (self.batch_size, self.slots(bank == "train"), hidden_dim)
-        return _state_variable(f"{bank}_states", shape, 0, self.memory_dtype)
+        return state_variable(f"{bank}_states", shape, 0, self.memory_dtype)
 
     def _bank_counter(self, name: str, value: int) -> keras.Variable:
-        return _state_variable(name, (self.batch_size,), value, "int32")
+        return state_variable(name, (self.batch_size,), value, "int32")
 
     def bank(
         self, training: bool | None
@@ -268,7 +276,7 @@ class SegmentMemory(keras.layers.Layer):
         slots = self.slots(training)
         if self.batch_size is None or slots == 0:
             return self._without_bank(hidden, slots)
-        hidden = self._check_rows(hidden)
+        hidden = self._check_rows(hidden, self.batch_size)
         rows = ops.shape(hidden)[0]
         states, length, document = (
             # A copy: autograd of PyTorch must not see the later assignment.
@@ -288,7 +296,7 @@ class SegmentMemory(keras.layers.Layer):
             (new_states, new_length, new_document),
             strict=True,
         ):
-            _assign_rows(variable, value, rows)
+            assign_rows(variable, value, rows)
         return context, length
 
     def _without_bank(
@@ -301,19 +309,17 @@ class SegmentMemory(keras.layers.Layer):
             return join_memory(empty, hidden), length
         return hidden, length
 
-    def _check_rows(self, hidden: Tensor) -> Tensor:
+    def _check_rows(self, hidden: Tensor, batch_size: int) -> Tensor:
         rows = ops.shape(hidden)[0]
         text = (
             "A batch must not have more rows than the memory holds streams. "
-            f"Received: batch_size={self.batch_size} of the memory and a batch "
-            "of {rows} rows. Build the model with a larger `batch_size`, pass "
+            f"Received: batch_size={batch_size} of the memory and a batch of "
+            "{rows} rows. Build the model with a larger `batch_size`, pass "
             "smaller batches, or use `call_with_memory`, which takes any."
         )
         if not isinstance(rows, int):
-            return _check_rows_in_tensorflow_graph(
-                hidden, self.batch_size, text
-            )
-        if rows > self.batch_size:
+            return check_rows_in_tensorflow_graph(hidden, batch_size, text)
+        if rows > batch_size:
             raise ValueError(text.format(rows=rows))
         return hidden
 
@@ -340,7 +346,7 @@ class SegmentMemory(keras.layers.Layer):
                 (document, NO_DOCUMENT),
             ):
                 variable.assign(
-                    _reset_rows(variable, empty, rows, self.batch_size)
+                    reset_rows(variable, empty, rows, self.batch_size)
                 )
 
     def compute_output_spec(
@@ -379,77 +385,3 @@ class SegmentMemory(keras.layers.Layer):
             "attend_empty_memory": self.attend_empty_memory,
             "memory_dtype": self.memory_dtype,
         }
-
-
-def check_bank(bank: str) -> tuple[str, ...]:
-    """The banks that `"train"`, `"eval"` or `"all"` names.
-
-    Raises:
-        ValueError: for any other name.
-    """
-    if bank == "all":
-        return BANKS
-    if bank in BANKS:
-        return (bank,)
-    raise ValueError(
-        f"`bank` must be 'train', 'eval' or 'all'. Received: bank={bank!r}."
-    )
-
-
-def _state_variable(
-    name: str, shape: tuple[int | None, ...], value: int, dtype: str
-) -> keras.Variable:
-    """A variable of a bank: each replica its own, replica 0 when read."""
-    return keras.Variable(
-        keras.initializers.Constant(value),
-        shape=shape,
-        dtype=dtype,
-        trainable=False,
-        autocast=False,
-        aggregation="only_first_replica",
-        synchronization="on_read",
-        name=name,
-    )
-
-
-def _assign_rows(variable: keras.Variable, value: Tensor, rows: Any) -> None:
-    """Write `value` into the first rows of a bank; the others stay."""
-    value = ops.cast(value, variable.dtype)
-    if not isinstance(rows, int) or rows < variable.shape[0]:
-        rest = ops.copy(variable.value)[rows:]
-        value = ops.reshape(
-            ops.concatenate([value, rest], axis=0), variable.shape
-        )
-    variable.assign(value)
-
-
-def _reset_rows(
-    variable: keras.Variable,
-    empty: int,
-    rows: Sequence[int] | None,
-    batch_size: int,
-) -> Tensor:
-    if rows is None:
-        return ops.full(variable.shape, empty, dtype=variable.dtype)
-    indices = np.asarray(rows, dtype="int64").reshape(-1)
-    if np.any((indices < 0) | (indices >= batch_size)):
-        raise ValueError(
-            f"`rows` must lie in [0, {batch_size}). Received: rows={rows}."
-        )
-    chosen = np.zeros((batch_size,) + (1,) * (len(variable.shape) - 1), bool)
-    chosen[indices] = True
-    return ops.where(chosen, ops.cast(empty, variable.dtype), variable.value)
-
-
-def _check_rows_in_tensorflow_graph(
-    hidden: Tensor, batch_size: int, text: str
-) -> Tensor:
-    """Rows are unknown while TensorFlow traces: check when the graph runs."""
-    import tensorflow as tf
-
-    rows = tf.shape(hidden)[0]
-    check = tf.debugging.Assert(
-        rows <= batch_size, [text.format(rows="(next number)"), rows]
-    )
-    with tf.control_dependencies([] if check is None else [check]):
-        return tf.identity(hidden)

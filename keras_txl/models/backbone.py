@@ -17,6 +17,7 @@ from keras_txl.aliases import Memory
 from keras_txl.aliases import Tensor
 from keras_txl.checks import check_fraction
 from keras_txl.checks import check_integer
+from keras_txl.checks import resolve_head_dim
 from keras_txl.layers.attention_mask import SegmentAttentionMask
 from keras_txl.layers.distance_encoding import AS_IN_TRAINING
 from keras_txl.layers.distance_encoding import SinusoidalDistanceEncoding
@@ -138,7 +139,7 @@ class TransformerXLBackbone(StatefulModelMixin, keras_hub.models.Backbone):
         check_integer("hidden_dim", hidden_dim, 2)
         check_integer("num_heads", num_heads, 1)
         check_fraction("dropout", dropout)
-        head_dim = _resolve_head_dim(head_dim, hidden_dim, num_heads)
+        head_dim = resolve_head_dim(head_dim, hidden_dim, num_heads)
         embedding_dim = embedding_dim or hidden_dim
 
         # === Layers ===
@@ -356,7 +357,9 @@ class TransformerXLBackbone(StatefulModelMixin, keras_hub.models.Backbone):
             ValueError: if the memory does not fit the model or the batch.
         """
         inputs = self.normalize_inputs(inputs)
-        memory = self.check_memory(memory, inputs["token_ids"])
+        memory = check_memory(
+            memory, inputs["token_ids"], self.num_layers, self.hidden_dim
+        )
         value = ValueMemory(memory, self.attend_empty_memory)
         return self._run(inputs, value, training), value.updated()
 
@@ -383,12 +386,6 @@ class TransformerXLBackbone(StatefulModelMixin, keras_hub.models.Backbone):
             self.memory_dtype,
         )
 
-    def check_memory(self, memory: Any, token_ids: Tensor) -> Memory:
-        """Return `memory` as tensors, or raise `ValueError`."""
-        return check_memory(
-            memory, token_ids, self.num_layers, self.hidden_dim
-        )
-
     def get_config(self) -> dict[str, Any]:
         names = (
             "vocabulary_size num_layers num_heads hidden_dim intermediate_dim "
@@ -403,18 +400,3 @@ class TransformerXLBackbone(StatefulModelMixin, keras_hub.models.Backbone):
             **{name: getattr(self, name) for name in names},
             "activation": keras.activations.serialize(self.activation),
         }
-
-
-def _resolve_head_dim(
-    head_dim: int | None, hidden_dim: int, num_heads: int
-) -> int:
-    if head_dim is not None:
-        return check_integer("head_dim", head_dim, 1)
-    if hidden_dim % num_heads:
-        lower = hidden_dim // num_heads * num_heads
-        raise ValueError(
-            "`hidden_dim` must be divisible by `num_heads`. Received: "
-            f"hidden_dim={hidden_dim}, num_heads={num_heads}. Use hidden_dim="
-            f"{lower or num_heads} or {lower + num_heads}, or pass `head_dim`."
-        )
-    return hidden_dim // num_heads

@@ -15,7 +15,7 @@ from keras import ops
 from keras_txl.aliases import Memory
 from keras_txl.aliases import Tensor
 from keras_txl.generation.decoding import sample_tokens
-from keras_txl.layers.token_packing import zero_padding
+from keras_txl.layers.output_bias import OutputBias
 from keras_txl.metrics import Perplexity
 from keras_txl.models.backbone import TransformerXLBackbone
 from keras_txl.models.cached_decoding import cached_step
@@ -26,33 +26,7 @@ from keras_txl.models.causal_lm_preprocessor import (
 from keras_txl.models.stateful_model import StatefulModelMixin
 from keras_txl.models.token_inputs import normalize_inputs
 from keras_txl.models.value_function import compile_value_function
-
-
-@keras.saving.register_keras_serializable(package="keras_txl")
-class OutputBias(keras.layers.Layer):
-    """Adds one bias a token to the scores and zeros them on padding.
-
-    Call arguments:
-        scores: float tensor of shape `(batch_size, segment_length,
-            vocabulary_size)`.
-        document_ids: int tensor of shape `(batch_size, segment_length)`, -1
-            on padding.
-
-    Returns:
-        Float tensor of the shape of `scores`: the logits.
-    """
-
-    def build(self, scores_shape: Any, document_ids_shape: Any = None) -> None:
-        self.bias = self.add_weight(
-            name="bias", shape=(scores_shape[-1],), initializer="zeros"
-        )
-        self.built = True
-
-    def call(self, scores: Tensor, document_ids: Tensor) -> Tensor:
-        return zero_padding(ops.add(scores, self.bias), document_ids)
-
-    def compute_output_spec(self, scores: Tensor, document_ids: Tensor) -> Any:
-        return keras.KerasTensor(scores.shape, dtype=self.compute_dtype)
+from keras_txl.models.value_memory import check_memory
 
 
 @keras.saving.register_keras_serializable(package="keras_txl")
@@ -225,7 +199,7 @@ class TransformerXLCausalLM(StatefulModelMixin, keras_hub.models.CausalLM):
             ValueError: if the memory does not fit the model or the batch.
         """
         inputs = self.normalize_inputs(inputs)
-        memory = self.backbone.check_memory(memory, inputs["token_ids"])
+        memory = self._check_memory(memory, inputs["token_ids"])
         return self._value_function("step", self._step)(inputs, memory)
 
     def token_losses(
@@ -247,7 +221,7 @@ class TransformerXLCausalLM(StatefulModelMixin, keras_hub.models.CausalLM):
             ValueError: if the memory or the targets do not fit.
         """
         inputs = self.normalize_inputs(inputs)
-        memory = self.backbone.check_memory(memory, inputs["token_ids"])
+        memory = self._check_memory(memory, inputs["token_ids"])
         targets = self.normalize_inputs(targets)["token_ids"]
         if tuple(targets.shape) != tuple(inputs["token_ids"].shape):
             raise ValueError(
@@ -258,6 +232,12 @@ class TransformerXLCausalLM(StatefulModelMixin, keras_hub.models.CausalLM):
             )
         function = self._value_function("token_losses", self._token_losses)
         return function(inputs, targets, memory)
+
+    def _check_memory(self, memory: Any, token_ids: Tensor) -> Memory:
+        backbone = self.backbone
+        return check_memory(
+            memory, token_ids, backbone.num_layers, backbone.hidden_dim
+        )
 
     def _step(
         self, inputs: dict[str, Tensor], memory: Memory

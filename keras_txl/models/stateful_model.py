@@ -12,8 +12,8 @@ from typing import Any
 import keras
 
 from keras_txl.aliases import Tensor
+from keras_txl.layers.memory_bank import check_bank
 from keras_txl.layers.segment_memory import SegmentMemory
-from keras_txl.layers.segment_memory import check_bank
 
 
 class StatefulModelMixin:
@@ -33,19 +33,22 @@ class StatefulModelMixin:
         return inputs
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        return super().__call__(self.normalize_inputs(inputs), *args, **kwargs)
+        base: Any = super()
+        return base.__call__(self.normalize_inputs(inputs), *args, **kwargs)
 
     def call(
         self, inputs: Any, training: bool | None = None, mask: Any = None
     ) -> Tensor:
-        return super().call(
+        base: Any = super()
+        return base.call(
             self.normalize_inputs(inputs), training=training, mask=mask
         )
 
     def compute_output_spec(
         self, inputs: Any, training: bool | None = None, mask: Any = None
     ) -> Tensor:
-        return super().compute_output_spec(
+        base: Any = super()
+        return base.compute_output_spec(
             self.normalize_inputs(inputs), training=training, mask=mask
         )
 
@@ -109,7 +112,8 @@ class StatefulModelMixin:
             ValueError: if the data would be shuffled or comes from several
                 workers, or a batch is larger than the memory.
         """
-        if self.memory_batch_size is None:
+        capacity = self.memory_batch_size
+        if capacity is None:
             return self._loop("fit", x)(
                 x, y, batch_size=batch_size, epochs=epochs, **kwargs
             )
@@ -120,7 +124,7 @@ class StatefulModelMixin:
                 "shuffle=True. Leave it out, or build the model with "
                 "`batch_size=None` to train without memory."
             )
-        batch_size = self._check_training_data(x, batch_size)
+        batch_size = self._check_training_data(x, batch_size, capacity)
         restarts = _ResetAtRestart(
             self,
             reset_memory,
@@ -185,9 +189,7 @@ class StatefulModelMixin:
         if batch_size is None and _is_array_data(x):
             batch_size = self.memory_batch_size
         with self._clean_evaluation():
-            return self._loop("predict", x)(
-                x, batch_size=batch_size, **kwargs
-            )
+            return self._loop("predict", x)(x, batch_size=batch_size, **kwargs)
 
     def graph_for_batch(self, batch_size: int) -> tuple[Any, Any] | None:
         """Inputs and outputs over the same weights with other banks.
@@ -230,10 +232,11 @@ class StatefulModelMixin:
                 "Use workers=1."
             )
 
-    def _check_training_data(self, x: Any, batch_size: int | None) -> int:
+    def _check_training_data(
+        self, x: Any, batch_size: int | None, capacity: int
+    ) -> int | None:
         """Refuse what would mix streams; choose a batch size for arrays."""
         self._check_workers(x)
-        capacity = self.memory_batch_size
         rows = batch_size or _rows_of_first_batch(x)
         if rows is not None and rows > capacity:
             raise ValueError(
@@ -242,9 +245,9 @@ class StatefulModelMixin:
                 f"was built with batch_size={capacity}. Use smaller batches, "
                 "or build the model with a larger `batch_size`."
             )
-        return capacity if batch_size is None and _is_array_data(x) else (
-            batch_size
-        )
+        if batch_size is None and _is_array_data(x):
+            return capacity
+        return batch_size
 
     @contextmanager
     def _clean_evaluation(self) -> Iterator[None]:
@@ -287,9 +290,7 @@ class _EvaluationTwin(StatefulModelMixin, keras.Model):
     """The same weights with banks of another size, for evaluation alone."""
 
     def __init__(self, owner: Any, inputs: Any, outputs: Any) -> None:
-        super().__init__(
-            inputs=inputs, outputs=outputs, name="evaluation_twin"
-        )
+        super().__init__(inputs=inputs, outputs=outputs, name="evaluation_twin")
         # A tuple hides the owner from Keras, which would track it as a layer.
         self.__dict__["_owner"] = (owner,)
 
