@@ -114,12 +114,14 @@ def test_functions_on_values_do_the_same(stream):
         hidden = rng.normal(size=(*document_ids.shape, WIDTH))
         hidden = hidden.astype("float32")
         packed = pack(document_ids, document_ids)
-        context = join_memory(
-            ops.convert_to_tensor(states), pack(hidden, document_ids)
+        packed, *memory, joined = map(
+            ops.convert_to_tensor,
+            (packed, length, document, states, pack(hidden, document_ids)),
         )
-        usable = recall(length, document, packed)
+        context = join_memory(memory[2], joined)
+        usable = recall(*memory[:2], packed)
         count, new_length, new_document = advance(
-            usable, document, packed, slots
+            usable, memory[1], packed, slots
         )
         new_states = update_memory(context, count, new_length, slots)
         states, length, document = (
@@ -166,21 +168,19 @@ def test_join_lets_no_gradient_into_memory():
     from keras_txl.layers.segment_memory import update_memory
     from tests.oracles.gradients import gradient_at
 
-    hidden = np.ones((1, 2, WIDTH), "float32")
+    hidden = ops.ones((1, 2, WIDTH))
     states = ops.ones((1, 2, WIDTH))
     into_memory = gradient_at(
         lambda x: ops.sum(join_memory(x, hidden) ** 2), to_numpy(states)
     )
     into_segment = gradient_at(
-        lambda x: ops.sum(join_memory(states, x) ** 2), hidden
+        lambda x: ops.sum(join_memory(states, x) ** 2), to_numpy(hidden)
     )
     assert not into_memory.any()
     assert into_segment.all()
-    context = np.ones((1, 4, WIDTH), "float32")
+    count = ops.convert_to_tensor(np.array([2], "int32"))
     out_of_memory = gradient_at(
-        lambda x: ops.sum(
-            update_memory(x, np.array([2], "int32"), np.array([2], "int32"), 2)
-        ),
-        context,
+        lambda x: ops.sum(update_memory(x, count, count, 2)),
+        np.ones((1, 4, WIDTH), "float32"),
     )
     assert not out_of_memory.any()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests import tolerances
+from tests.oracles.gradients import compiled
 from tests.oracles.model_oracle import OracleConfig
 from tests.oracles.model_oracle import run_layer
 from tests.oracles.weights import block_weights
@@ -30,9 +31,9 @@ def test_block_equals_the_oracle(
         normalize_first=normalize_first,
         activation=activation,
     )
-    block(context[:, memory:], context)
+    block.build((batch, segment, 6))
     randomize(block, seed=7)
-    output = block(context[:, memory:], context)
+    output = compiled(block)(context[:, memory:], context)
     config = OracleConfig(
         1, normalize_first=normalize_first, activation=activation
     )
