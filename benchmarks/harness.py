@@ -127,7 +127,7 @@ def _environment() -> dict[str, Any]:
         "changed_files": len(_git("status", "--porcelain").splitlines()),
         "versions": versions,
         "backend": keras.backend.backend(),
-        "devices": [str(name) for name in keras.distribution.list_devices()],
+        "devices": _devices(),
         "machine": platform.machine(),
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0))
@@ -135,6 +135,16 @@ def _environment() -> dict[str, Any]:
         else os.cpu_count(),
         "omp_num_threads": os.environ.get("OMP_NUM_THREADS"),
     }
+
+
+def _devices() -> list[str]:
+    if keras.backend.backend() != "torch":
+        return [str(name) for name in keras.distribution.list_devices()]
+    # Keras lists no devices on this backend.
+    import torch
+
+    count = torch.cuda.device_count()
+    return [torch.cuda.get_device_name(i) for i in range(count)] or ["cpu"]
 
 
 def _git(*arguments: str) -> str:

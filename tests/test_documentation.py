@@ -43,6 +43,35 @@ def python_blocks(text):
     return re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
 
 
+def evaluations(names):
+    """What the example of `bootstrap_difference` calls its two results."""
+    results = [
+        keras_txl.evaluation.evaluate_stream(
+            names["lm"],
+            names["documents"],
+            segment_length=8,
+            batch_size=2,
+            memory_length=memory_length,
+        )
+        for memory_length in (0, 8)
+    ]
+    return dict(zip(["without_memory", "with_memory"], results, strict=True))
+
+
+def interrupted_run(names):
+    """A run whose checkpoint `restore_training` can read."""
+    checkpoint = keras_txl.training.TrainingCheckpoint("run", names["stream"])
+    names["lm"].fit(names["stream"], callbacks=[checkpoint], verbose=0)
+    return {}
+
+
+# What must have happened before an example.
+BEFORE = {
+    "evaluation.bootstrap_difference": evaluations,
+    "training.restore_training": interrupted_run,
+}
+
+
 @pytest.fixture
 def names(make_lm, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -51,7 +80,7 @@ def names(make_lm, tmp_path, monkeypatch):
     for number in range(8):
         text = f"It began in year {number}, and it went on. " * 40
         (folder / f"{number}.txt").write_text(text)
-    ids = np.arange(200) % 17
+    ids = np.arange(66) % 17
     lm = make_lm(batch_size=4)
     return {
         "__name__": "example",
@@ -64,7 +93,7 @@ def names(make_lm, tmp_path, monkeypatch):
         **vars(keras_txl.tokenizers),
         **vars(keras_txl.training),
         "backbone": lm.backbone,
-        "documents": [ids[:60], ids[60:]],
+        "documents": [ids[:40], ids[40:]],
         "ids": ids,
         "lm": lm,
         "stream": keras_txl.data.SegmentStream(
@@ -76,6 +105,8 @@ def names(make_lm, tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", sorted(documented()))
 def test_docstring_example_runs_and_shows_its_output(name, names):
     text = documented()[name]
+    if name in BEFORE:
+        names.update(BEFORE[name](names))
     blocks = python_blocks(text)
     tests = doctest.DocTestParser().get_doctest(text, names, name, None, None)
     assert blocks or tests.examples, "an example without code"
