@@ -55,6 +55,7 @@ def document_blocks(document_ids: Tensor) -> Tensor:
     Returns:
         int32 tensor of shape `(batch, segment_length)`.
     """
+    document_ids = ops.convert_to_tensor(document_ids)
     previous = ops.concatenate(
         [document_ids[:, :1], document_ids[:, :-1]], axis=1
     )

@@ -41,7 +41,9 @@ def join_memory(states: Tensor, hidden: Tensor) -> Tensor:
     Reference:
         Dai et al. 2019 (arXiv 1901.02860), section 3.2.
     """
-    states = ops.cast(ops.stop_gradient(states), hidden.dtype)
+    hidden = ops.convert_to_tensor(hidden)
+    states = ops.stop_gradient(ops.convert_to_tensor(states))
+    states = ops.cast(states, hidden.dtype)
     return ops.concatenate([states, hidden], axis=1)  # (B, M + T, D)
 
 
@@ -92,7 +94,7 @@ def recall(length: Tensor, document: Tensor, document_ids: Tensor) -> Tensor:
     Returns:
         int32 tensor of shape `(batch,)`.
     """
-    first = document_ids[:, 0]
+    first = ops.convert_to_tensor(document_ids)[:, 0]
     keeps = ops.logical_or(first == document, first < 0)
     return ops.where(keeps, length, 0)
 
@@ -116,6 +118,7 @@ def advance(
         Three int32 tensors of shape `(batch,)`: valid tokens of the segment,
         valid slots of the new memory, and the document they belong to.
     """
+    document_ids = ops.convert_to_tensor(document_ids)
     valid = document_ids >= 0  # (B, T)
     token_count = ops.sum(ops.cast(valid, "int32"), axis=1)
     blocks = document_blocks(document_ids)
