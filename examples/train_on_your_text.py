@@ -9,9 +9,15 @@ segment to segment, measures text that the model has not seen, with and
 without memory, and writes a sample. `KERAS_BACKEND` chooses tensorflow, jax
 or torch.
 
-Expected output, besides the progress of `fit`:
+Expected output, after the five lines of `fit` (the figures depend on the text
+and a little on the backend):
 
-EXPECTED
+    memory   0: 3.148 bits per byte
+    memory  64: 3.038 bits per byte
+    memory 128: 3.036 bits per byte
+    def ...
+
+Under two minutes on two CPU cores (TensorFlow, AMD EPYC, other work running).
 """
 
 import argparse
