@@ -149,6 +149,11 @@ class SegmentStream(OrderedDataset):
         self._furthest = -1  # highest index delivered in that pass
         self._in_epoch = False
 
+    @property
+    def pass_number(self) -> int:
+        """Pass that reading by index has come to; 0 before it begins."""
+        return self._index_pass or 0
+
     def __len__(self) -> int:
         longest = int(np.diff(self._rows).max())
         return -(-longest // self.segment_length)

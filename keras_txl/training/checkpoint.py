@@ -25,15 +25,13 @@ class TrainingCheckpoint(keras.callbacks.Callback):
     is finished, the checkpoint written, and then the signal takes its
     ordinary course. `restore_training` reads it.
 
-    Steps are counted from the start of `stream` and on over several calls of
-    `fit`, each of which must begin where the one before ended.
-
     Args:
         folder: folder of the checkpoint. The file in it is replaced whole.
         stream: what `fit` is given: a `SegmentStream`, or its `repeat()`.
         every_steps: steps between two checkpoints. None: no such rule.
         every_seconds: seconds between two checkpoints. None: no such rule.
         extra: values that JSON can hold, kept with the checkpoint.
+        step: steps done before. Defaults to the start of the stream.
 
     Example:
 
@@ -52,6 +50,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         every_steps: int | None = None,
         every_seconds: float | None = None,
         extra: Mapping[str, Any] | None = None,
+        step: int | None = None,
     ) -> None:
         super().__init__()
         self.folder = Path(folder)
@@ -63,13 +62,16 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             else check_positive("every_seconds", every_seconds)
         )
         self.extra = dict(extra or {})
-        self.step = getattr(stream, "start", 0)
+        step = check_optional_integer("step", step, 0)
+        self.step = getattr(stream, "start", 0) if step is None else step
+        self._segments_read = 0  # since `fit` began
         self._batches_seen = 0  # in the epoch under way
         self._saved_at = 0.0
         self._signals = DeferredSignals()
 
     def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
         self._saved_at = time.monotonic()
+        self._segments_read = 0
         self._signals.hold()
 
     def on_epoch_begin(
@@ -83,6 +85,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         # `batch` is the last step done: one call may stand for several steps.
         done = batch + 1 - self._batches_seen
         self._batches_seen += done
+        self._segments_read += done
         self.step += done
         if self._signals.received is not None:
             self._save_and_deliver()
@@ -106,10 +109,12 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             Path of the written file.
         """
         model = self.model  # synchronises the variables on JAX
-        base = getattr(self.stream, "stream", self.stream)
         state = {
             "step": self.step,
-            "stream": describe_stream(base),
+            "next_segment": self._next_segment(),
+            "stream": describe_stream(
+                getattr(self.stream, "stream", self.stream)
+            ),
             "variables": [v.path for v in training_variables(model)],
             "extra": self.extra,
         }
@@ -117,9 +122,19 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             f"{index:05d}": _storable(variable)
             for index, variable in enumerate(training_variables(model))
         }
+        arrays.update(backend_random_state())
         path = write_checkpoint(self.folder, arrays, state)
         self._saved_at = time.monotonic()
         return path
+
+    def _next_segment(self) -> int:
+        """Place of the next segment, counted over all passes."""
+        if hasattr(self.stream, "start"):
+            return self.stream.start + self._segments_read
+        index = self._segments_read % len(self.stream)
+        if index == 0:  # the next pass has not begun: any number will do
+            return (self.stream.pass_number + 1) * len(self.stream)
+        return self.stream.pass_number * len(self.stream) + index
 
     def _is_due(self, done: int) -> bool:
         by_steps = self.every_steps is not None and (
@@ -149,6 +164,36 @@ def training_variables(model: Any) -> list[Any]:
         List of Keras variables.
     """
     return [*model.variables, *model.optimizer.variables]
+
+
+def backend_random_state() -> dict[str, np.ndarray]:
+    """Random states outside of Keras variables, by name.
+
+    On PyTorch, Keras draws dropout from the global generators unless a layer
+    was given a seed.
+    """
+    if keras.backend.backend() != "torch":
+        return {}
+    import torch
+
+    states = {"torch/cpu": torch.get_rng_state().numpy()}
+    for number, state in enumerate(torch.cuda.get_rng_state_all()):
+        states[f"torch/cuda{number}"] = state.numpy()
+    return states
+
+
+def restore_backend_random_state(arrays: Mapping[str, np.ndarray]) -> None:
+    """Put back what `backend_random_state` told, where it applies."""
+    if keras.backend.backend() != "torch":
+        return
+    import torch
+
+    if "torch/cpu" in arrays:
+        torch.set_rng_state(torch.from_numpy(arrays["torch/cpu"]))
+    for number in range(torch.cuda.device_count()):
+        if f"torch/cuda{number}" in arrays:
+            state = torch.from_numpy(arrays[f"torch/cuda{number}"])
+            torch.cuda.set_rng_state(state, number)
 
 
 def describe_stream(stream: Any) -> dict[str, int]:

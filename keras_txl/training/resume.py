@@ -1,6 +1,7 @@
 """Going on with training from a checkpoint."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
 from pathlib import Path
@@ -10,7 +11,9 @@ import numpy as np
 
 from keras_txl.checks import check_integer
 from keras_txl.data.segment_stream import RepeatedStream
+from keras_txl.training.checkpoint import TrainingCheckpoint
 from keras_txl.training.checkpoint import describe_stream
+from keras_txl.training.checkpoint import restore_backend_random_state
 from keras_txl.training.checkpoint import training_variables
 from keras_txl.training.checkpoint_file import read_checkpoint
 
@@ -21,26 +24,23 @@ class TrainingPosition:
 
     Args:
         stream: the stream from here on.
+        step: steps done since the beginning.
         extra: what was given to `TrainingCheckpoint` as `extra`.
     """
 
     stream: RepeatedStream
+    step: int = 0
     extra: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def step(self) -> int:
-        """Steps done since the beginning."""
-        return self.stream.start
 
     @property
     def pass_number(self) -> int:
         """Pass over the text that the next segment belongs to."""
-        return self.step // len(self.stream.stream)
+        return self.stream.start // len(self.stream.stream)
 
     @property
     def segment_index(self) -> int:
         """Place of the next segment within its pass."""
-        return self.step % len(self.stream.stream)
+        return self.stream.start % len(self.stream.stream)
 
 
 def restore_training(
@@ -83,12 +83,14 @@ def restore_training(
     if not lm.optimizer.built:
         lm.optimizer.build(lm.trainable_variables)
     variables = training_variables(lm)
-    values = [arrays[f"{index:05d}"] for index in range(len(arrays))]
+    values = [arrays[f"{i:05d}"] for i in range(len(state["variables"]))]
     _check_variables(variables, values, state["variables"], Path(folder))
     for variable, value in zip(variables, values, strict=True):
         variable.assign(value)
+    restore_backend_random_state(arrays)
     return TrainingPosition(
-        stream=stream.repeat(state["step"]),
+        stream=stream.repeat(state["next_segment"]),
+        step=state["step"],
         extra=state["extra"],
     )
 
@@ -99,6 +101,7 @@ def continue_fit(
     *,
     steps_per_epoch: int,
     epochs: int,
+    callbacks: Sequence[Any] = (),
     **fit_arguments: Any,
 ) -> None:
     """Run `fit` from a position to the end of the last epoch.
@@ -112,6 +115,8 @@ def continue_fit(
             `TrainingPosition(stream.repeat())` for a new run.
         steps_per_epoch: as in the first run; any number.
         epochs: number of epochs of the whole run.
+        callbacks: callbacks of `fit`. A `TrainingCheckpoint` among them is
+            told the stream of each part.
         **fit_arguments: other arguments of `fit`.
     """
     check_integer("steps_per_epoch", steps_per_epoch, 1)
@@ -123,21 +128,26 @@ def continue_fit(
             (steps_per_epoch - begun, epoch, epoch + 1),
             (steps_per_epoch, epoch + 1, epochs),
         ]
-    step = position.step
+    stream = position.stream
     for steps, first, last in parts:
         if first >= epochs:
             return
+        for callback in callbacks:
+            if isinstance(callback, TrainingCheckpoint):
+                callback.stream = stream
         lm.fit(
-            position.stream.stream.repeat(step),
+            stream,
             steps_per_epoch=steps,
             initial_epoch=first,
             epochs=last,
+            callbacks=list(callbacks),
             reset_memory=False,
             **fit_arguments,
         )
         if lm.stop_training:
             return
-        step += steps * (last - first)
+        done = steps * (last - first)
+        stream = stream.stream.repeat(stream.start + done)
 
 
 def _check_stream(then: dict[str, int], now: dict[str, int]) -> None:
