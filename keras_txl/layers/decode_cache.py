@@ -13,7 +13,6 @@ from typing import Any
 from keras import ops
 
 from keras_txl.aliases import Tensor
-from keras_txl.layers.relative_attention import relative_attention_scores
 from keras_txl.layers.transformer_xl_block import TransformerXLBlock
 
 LayerCache = dict[str, Tensor]
@@ -77,37 +76,39 @@ def decode_mask(
     return ops.logical_and(seen[None, None], valid[:, None, None])
 
 
-def align_relative_key(
-    relative_key: Tensor, slot: int | Tensor, new_tokens: int | Tensor
-) -> Tensor:
-    """Rows of the distance table for tokens that stand at `slot`.
+def align_terms(
+    terms: dict[str, Tensor], slot: int | Tensor, new_tokens: int | Tensor
+) -> dict[str, Tensor]:
+    """Rows of the distance tables for tokens that stand at `slot`.
 
     Args:
-        relative_key: float tensor of shape `(slots, num_heads, head_dim)`,
-            row `r` for distance `slots - 1 - r`.
+        terms: tensors of shape `(slots, ...)`, row `r` for distance
+            `slots - 1 - r`.
         slot: int or scalar tensor, where the first new token stands.
         new_tokens: int or scalar tensor K.
 
     Returns:
-        Tensor of the same shape whose row `c` stands for distance
+        Tensors of the same shapes whose row `c` stands for distance
         `slot + K - 1 - c`, as `relative_shift` expects it. Rows past the
         table (keys in the future) are zeros and masked.
     """
-    slots = ops.shape(relative_key)[0]
-    start = slots - slot - new_tokens
-    padded = ops.concatenate([relative_key, ops.zeros_like(relative_key)])
-    return ops.slice(
-        padded,
-        ops.stack([ops.cast(start, "int32"), 0, 0]),
-        tuple(ops.shape(relative_key)),
-    )
+    aligned = {}
+    for name, rows in terms.items():
+        slots, *rest = ops.shape(rows)
+        start = ops.cast(slots - slot - new_tokens, "int32")
+        aligned[name] = ops.slice(
+            ops.concatenate([rows, ops.zeros_like(rows)]),
+            ops.stack([start, *([0] * len(rest))]),
+            (slots, *rest),
+        )
+    return aligned
 
 
 def decode_block(
     block: TransformerXLBlock,
     hidden: Tensor,
     cache: LayerCache,
-    relative_key: Tensor,
+    terms: dict[str, Tensor],
     slot: int | Tensor,
     mask: Tensor,
 ) -> tuple[Tensor, LayerCache]:
@@ -117,7 +118,7 @@ def decode_block(
         block: the layer.
         hidden: float tensor of shape `(batch, new_tokens, hidden_dim)`.
         cache: of this layer.
-        relative_key: from `align_relative_key`.
+        terms: from `align_terms`.
         slot: int or scalar tensor, where the first new token stands.
         mask: from `decode_mask`.
 
@@ -134,12 +135,11 @@ def decode_block(
             ("values", attention.value_projection),
         )
     }
-    scores = relative_attention_scores(
+    attended = attention.attend(
         attention.query_projection(query),
         cache["keys"],
-        relative_key,
-        attention.attention_biases.content_bias,
-        attention.attention_biases.position_bias,
-    )  # (B, N, K, S)
-    attended = attention.combine(scores, cache["values"], mask)
+        cache["values"],
+        terms,
+        mask,
+    )
     return block.finish(hidden, attended), cache

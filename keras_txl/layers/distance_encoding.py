@@ -38,6 +38,17 @@ def descending_distances(
     return distances
 
 
+def choose_clamp_length(
+    clamp_length: int | None,
+    eval_clamp_length: int | str | None,
+    training: bool | None,
+) -> int | None:
+    """The clamp length in use, in tokens."""
+    if training or eval_clamp_length == AS_IN_TRAINING:
+        return clamp_length
+    return None if eval_clamp_length is None else int(eval_clamp_length)
+
+
 def sinusoid(
     distances: Tensor, hidden_dim: int, dtype: str = "float32"
 ) -> Tensor:
@@ -123,9 +134,9 @@ class SinusoidalDistanceEncoding(keras.layers.Layer):
         self.built = True
 
     def call(self, context: Tensor, training: bool | None = None) -> Tensor:
-        clamp_length: Any = self.eval_clamp_length
-        if training or clamp_length == AS_IN_TRAINING:
-            clamp_length = self.clamp_length
+        clamp_length = choose_clamp_length(
+            self.clamp_length, self.eval_clamp_length, training
+        )
         distances = descending_distances(ops.shape(context)[1], clamp_length)
         wide = "float64" if self.compute_dtype == "float64" else "float32"
         rows = sinusoid(distances, self.hidden_dim, wide)  # (S, D)

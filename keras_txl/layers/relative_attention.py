@@ -18,6 +18,9 @@ from keras import ops
 from keras_txl.aliases import Tensor
 from keras_txl.checks import check_fraction
 from keras_txl.checks import check_integer
+from keras_txl.layers.attention_biases import RelativeAttentionBiases
+from keras_txl.layers.attention_biases import copy_initializer
+from keras_txl.layers.attention_biases import normal_initializer
 from keras_txl.layers.attention_mask import attention_mask as causal_mask
 from keras_txl.layers.distance_encoding import descending_distances
 from keras_txl.layers.distance_encoding import sinusoid
@@ -26,14 +29,16 @@ from keras_txl.layers.distance_encoding import sinusoid
 def relative_attention_scores(
     query: Tensor,
     key: Tensor,
-    relative_key: Tensor,
-    content_bias: Tensor,
-    position_bias: Tensor,
+    relative_key: Tensor | None = None,
+    content_bias: Tensor | None = None,
+    position_bias: Tensor | None = None,
+    distance_bias: Tensor | None = None,
 ) -> Tensor:
     """Scores of every query and key, terms (a) to (d), over the root of H.
 
     u and v are added to the query before the product, so (a) and (c) are one
-    product over keys and (b) and (d) one over distances.
+    product over keys and (b) and (d) one over distances. What is `None` is
+    left out: the ablations of the paper.
 
     Args:
         query: float tensor of shape `(batch, segment_length, num_heads,
@@ -43,6 +48,8 @@ def relative_attention_scores(
             head_dim)`, row `r` for distance `key_length - 1 - r`.
         content_bias: float tensor u of shape `(num_heads, head_dim)`.
         position_bias: float tensor v of shape `(num_heads, head_dim)`.
+        distance_bias: float tensor of shape `(key_length, num_heads)`, a
+            learned term (d) in place of v.
 
     Returns:
         Tensor of shape `(batch, num_heads, segment_length, key_length)`.
@@ -52,14 +59,17 @@ def relative_attention_scores(
     Reference:
         Dai et al. 2019 (arXiv 1901.02860), section 3.3.
     """
-    content = ops.einsum(
-        "btnh,bsnh->bnts", ops.add(query, content_bias), key
+    scores = ops.einsum(
+        "btnh,bsnh->bnts", _add(query, content_bias), key
     )  # (a) + (c)
-    position = ops.einsum(
-        "btnh,snh->bnts", ops.add(query, position_bias), relative_key
-    )  # (b) + (d)
-    scale = query.shape[-1] ** -0.5
-    return ops.multiply(content + relative_shift(position), scale)
+    if relative_key is not None:
+        position = ops.einsum(
+            "btnh,snh->bnts", _add(query, position_bias), relative_key
+        )  # (b) + (d)
+        if distance_bias is not None:
+            position += ops.transpose(distance_bias)[:, None]  # (N, 1, S)
+        scores += relative_shift(position)
+    return ops.multiply(scores, query.shape[-1] ** -0.5)
 
 
 def relative_shift(scores: Tensor) -> Tensor:
@@ -98,6 +108,24 @@ def relative_shift(scores: Tensor) -> Tensor:
     )  # (B, N, T, S)
 
 
+def weights_by_distance(weights: Tensor) -> Tensor:
+    """Undo `relative_shift`: index the weights of keys by distance.
+
+    Args:
+        weights: float tensor of shape `(batch, num_heads, segment_length,
+            key_length)`, zeros on keys that come after the query.
+
+    Returns:
+        Tensor of that shape; column `r` is the weight at distance
+        `key_length - 1 - r`.
+    """
+    batch, num_heads, queries, keys = ops.shape(weights)
+    moved = ops.reshape(weights, (batch, num_heads, keys, queries))
+    moved = ops.pad(moved, [[0, 0], [0, 0], [1, 0], [0, 0]])
+    moved = ops.reshape(moved, (batch, num_heads, queries, keys + 1))
+    return moved[..., 1:]
+
+
 def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
     """Softmax over the visible keys, in float32 or wider.
 
@@ -121,56 +149,6 @@ def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 @keras.saving.register_keras_serializable(package="keras_txl")
-class RelativeAttentionBiases(keras.layers.Layer):
-    """Holds the paper's u and v, which several layers may share.
-
-    Args:
-        num_heads: int.
-        head_dim: int.
-        initializer: initializer of both. Defaults to N(0, 0.02).
-        **kwargs: other arguments of `keras.layers.Layer`.
-
-    Attributes:
-        content_bias: variable u of shape `(num_heads, head_dim)`.
-        position_bias: variable v of the same shape.
-    """
-
-    def __init__(
-        self,
-        num_heads: int,
-        head_dim: int,
-        initializer: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.num_heads = check_integer("num_heads", num_heads, 1)
-        self.head_dim = check_integer("head_dim", head_dim, 1)
-        self.initializer = _initializer(initializer)
-
-    def build(self, input_shape: Any = None) -> None:
-        shape = (self.num_heads, self.head_dim)
-        self.content_bias = self.add_weight(
-            name="content_bias",
-            shape=shape,
-            initializer=_copy(self.initializer),
-        )
-        self.position_bias = self.add_weight(
-            name="position_bias",
-            shape=shape,
-            initializer=_copy(self.initializer),
-        )
-        self.built = True
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "head_dim": self.head_dim,
-            "initializer": keras.initializers.serialize(self.initializer),
-        }
-
-
-@keras.saving.register_keras_serializable(package="keras_txl")
 class RelativeMultiHeadAttention(keras.layers.Layer):
     """Multi-head attention with relative positions over memory and segment.
 
@@ -180,6 +158,8 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
         dropout: float. Share of attention weights dropped in training.
         attention_biases: `RelativeAttentionBiases` shared with other layers.
             `None`: its own. Not part of the configuration.
+        position_terms: layer of `position_terms.py` that replaces sinusoidal
+            distances. `None`: the paper's W_kR R.
         kernel_initializer: of all projections and biases. Defaults to
             N(0, 0.02).
         **kwargs: other arguments of `keras.layers.Layer`.
@@ -216,6 +196,7 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
         head_dim: int,
         dropout: float = 0.0,
         attention_biases: RelativeAttentionBiases | None = None,
+        position_terms: Any = None,
         kernel_initializer: Any = None,
         **kwargs: Any,
     ) -> None:
@@ -223,14 +204,25 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
         self.num_heads = check_integer("num_heads", num_heads, 1)
         self.head_dim = check_integer("head_dim", head_dim, 1)
         self.dropout = check_fraction("dropout", dropout)
-        self.kernel_initializer = _initializer(kernel_initializer)
-        self.attention_biases = attention_biases or RelativeAttentionBiases(
-            num_heads,
-            head_dim,
-            initializer=_copy(self.kernel_initializer),
-            dtype=self.dtype_policy,
-            name="attention_biases",
+        self.kernel_initializer = normal_initializer(kernel_initializer)
+        if isinstance(position_terms, dict):
+            position_terms = keras.saving.deserialize_keras_object(
+                position_terms
+            )
+        self.position_terms = position_terms
+        use_content_bias, use_position_bias = getattr(
+            position_terms, "biases", (True, True)
         )
+        self.attention_biases = attention_biases
+        if attention_biases is None and use_content_bias:
+            self.attention_biases = RelativeAttentionBiases(
+                num_heads,
+                head_dim,
+                use_position_bias=use_position_bias,
+                initializer=copy_initializer(self.kernel_initializer),
+                dtype=self.dtype_policy,
+                name="attention_biases",
+            )
 
     def build(
         self,
@@ -239,16 +231,19 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
         relative_encoding_shape: Any = None,
         attention_mask_shape: Any = None,
     ) -> None:
-        if not self.attention_biases.built:
-            self.attention_biases.build()
         hidden_dim = query_shape[-1]
         heads = (self.num_heads, self.head_dim)
+        if self.attention_biases and not self.attention_biases.built:
+            self.attention_biases.build()
         for name in ("query", "key", "value"):
             projection = self._projection(name, "btd,dnh->btnh", (None, *heads))
             projection.build((None, None, hidden_dim))
-        self._projection("relative_key", "sd,dnh->snh", heads).build(
-            (None, hidden_dim)
-        )
+        if self.position_terms is None:
+            self._projection("relative_key", "sd,dnh->snh", heads).build(
+                (None, hidden_dim)
+            )
+        elif not self.position_terms.built:
+            self.position_terms.build()
         self._projection("output", "btnh,nhd->btd", (None, hidden_dim)).build(
             (None, None, *heads)
         )
@@ -263,7 +258,7 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
         layer = keras.layers.EinsumDense(
             equation,
             output_shape=output_shape,
-            kernel_initializer=_copy(self.kernel_initializer),
+            kernel_initializer=copy_initializer(self.kernel_initializer),
             dtype=self.dtype_policy,
             name=name,
         )
@@ -279,39 +274,72 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
         training: bool | None = None,
     ) -> Tensor:
         context = query if context is None else context
-        keys = ops.shape(context)[1]
-        if relative_encoding is None:
-            relative_encoding = ops.cast(
-                sinusoid(descending_distances(keys), query.shape[-1]),
-                self.compute_dtype,
-            )
         if attention_mask is None:
-            attention_mask = causal_mask(ops.shape(query)[1], keys)
-        scores = relative_attention_scores(
+            attention_mask = causal_mask(
+                ops.shape(query)[1], ops.shape(context)[1]
+            )
+        terms = self.distance_terms(context, relative_encoding, training)
+        return self.attend(
             self.query_projection(query),  # (B, T, N, H)
             self.key_projection(context),  # (B, S, N, H)
-            self.relative_key_projection(relative_encoding),  # (S, N, H)
-            self.attention_biases.content_bias,
-            self.attention_biases.position_bias,
-        )  # (B, N, T, S)
-        return self.combine(
-            scores, self.value_projection(context), attention_mask, training
+            self.value_projection(context),  # (B, S, N, H)
+            terms,
+            attention_mask,
+            training,
         )
 
-    def combine(
+    def distance_terms(
         self,
-        scores: Tensor,
+        context: Tensor,
+        relative_encoding: Tensor | None = None,
+        training: bool | None = None,
+    ) -> dict[str, Tensor]:
+        """What the distance of a key adds to scores and values.
+
+        Args:
+            context: tensor of shape `(batch, key_length, ...)`; only its
+                length is read.
+            relative_encoding: float tensor R of shape `(key_length,
+                hidden_dim)`; `None`: sinusoids.
+            training: bool.
+
+        Returns:
+            Dict with some of `relative_key (S, N, H)`, `distance_bias (S, N)`
+            and `relative_value (S, H)`, row `r` for distance `S - 1 - r`.
+        """
+        if self.position_terms is not None:
+            terms: dict[str, Tensor] = self.position_terms(
+                context, training=training
+            )
+            return terms
+        if relative_encoding is None:
+            hidden_dim = self.relative_key_projection.kernel.shape[0]
+            relative_encoding = ops.cast(
+                sinusoid(
+                    descending_distances(ops.shape(context)[1]), hidden_dim
+                ),
+                self.compute_dtype,
+            )
+        return {"relative_key": self.relative_key_projection(relative_encoding)}
+
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
         value: Tensor,
+        terms: dict[str, Tensor],
         attention_mask: Tensor,
         training: bool | None = None,
     ) -> Tensor:
         """Weigh the values by the softmax of the scores and project.
 
         Args:
-            scores: float tensor of shape `(batch, num_heads, segment_length,
-                key_length)`.
-            value: float tensor of shape `(batch, key_length, num_heads,
+            query: float tensor of shape `(batch, segment_length, num_heads,
                 head_dim)`.
+            key: float tensor of shape `(batch, key_length, num_heads,
+                head_dim)`.
+            value: float tensor of that shape.
+            terms: from `distance_terms`.
             attention_mask: bool tensor of shape `(batch or 1, 1,
                 segment_length, key_length)`.
             training: bool. Turns dropout on.
@@ -319,9 +347,24 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
         Returns:
             Float tensor of shape `(batch, segment_length, hidden_dim)`.
         """
+        biases = self.attention_biases
+        scores = relative_attention_scores(
+            query,
+            key,
+            relative_key=terms.get("relative_key"),
+            content_bias=None if biases is None else biases.content_bias,
+            position_bias=None if biases is None else biases.position_bias,
+            distance_bias=terms.get("distance_bias"),
+        )  # (B, N, T, S)
         weights = masked_softmax(scores, attention_mask)  # (B, N, T, S)
         weights = self.dropout_layer(weights, training=training)
         heads = ops.einsum("bnts,bsnh->btnh", weights, value)
+        if "relative_value" in terms:
+            heads += ops.einsum(
+                "bnts,sh->btnh",
+                weights_by_distance(weights),
+                terms["relative_value"],
+            )
         sees_any = ops.any(attention_mask, axis=-1)  # (B or 1, 1, T)
         sees_any = ops.transpose(sees_any, (0, 2, 1))[..., None]
         heads = ops.multiply(heads, ops.cast(sees_any, heads.dtype))
@@ -338,23 +381,19 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
         return keras.KerasTensor(query.shape, dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
+        terms = self.position_terms
         return {
             **super().get_config(),
             "num_heads": self.num_heads,
             "head_dim": self.head_dim,
             "dropout": self.dropout,
+            "position_terms": terms
+            and keras.saving.serialize_keras_object(terms),
             "kernel_initializer": keras.initializers.serialize(
                 self.kernel_initializer
             ),
         }
 
 
-def _initializer(initializer: Any) -> Any:
-    if initializer is None:
-        return keras.initializers.RandomNormal(stddev=0.02)
-    return keras.initializers.get(initializer)
-
-
-def _copy(initializer: Any) -> Any:
-    """Another instance, so that two weights never share a seed."""
-    return initializer.__class__.from_config(initializer.get_config())
+def _add(query: Tensor, bias: Tensor | None) -> Tensor:
+    return query if bias is None else ops.add(query, bias)

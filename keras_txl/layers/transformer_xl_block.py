@@ -11,7 +11,7 @@ from keras import ops
 from keras_txl.aliases import Tensor
 from keras_txl.checks import check_fraction
 from keras_txl.checks import check_integer
-from keras_txl.layers.relative_attention import RelativeAttentionBiases
+from keras_txl.layers.attention_biases import RelativeAttentionBiases
 from keras_txl.layers.relative_attention import RelativeMultiHeadAttention
 
 
@@ -35,6 +35,8 @@ class TransformerXLBlock(keras.layers.Layer):
         layer_norm_epsilon: float.
         attention_biases: `RelativeAttentionBiases` shared with other blocks.
             `None`: its own. Not part of the configuration.
+        position_terms: layer of `position_terms.py` that replaces sinusoidal
+            distances. `None`: the paper's W_kR R.
         kernel_initializer: of all matrices. Defaults to N(0, 0.02).
         **kwargs: other arguments of `keras.layers.Layer`.
 
@@ -73,6 +75,7 @@ class TransformerXLBlock(keras.layers.Layer):
         attention_dropout: float = 0.0,
         layer_norm_epsilon: float = 1e-5,
         attention_biases: RelativeAttentionBiases | None = None,
+        position_terms: Any = None,
         kernel_initializer: Any = None,
         **kwargs: Any,
     ) -> None:
@@ -89,6 +92,7 @@ class TransformerXLBlock(keras.layers.Layer):
             head_dim,
             dropout=attention_dropout,
             attention_biases=attention_biases,
+            position_terms=position_terms,
             kernel_initializer=kernel_initializer,
             dtype=self.dtype_policy,
             name="attention",
@@ -205,6 +209,7 @@ class TransformerXLBlock(keras.layers.Layer):
             "num_heads": attention["num_heads"],
             "head_dim": attention["head_dim"],
             "attention_dropout": attention["dropout"],
+            "position_terms": attention["position_terms"],
             "kernel_initializer": attention["kernel_initializer"],
             "intermediate_dim": self.intermediate_dim,
             "normalize_first": self.normalize_first,

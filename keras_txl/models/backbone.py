@@ -20,14 +20,14 @@ from keras_txl.checks import check_integer
 from keras_txl.checks import resolve_head_dim
 from keras_txl.layers.attention_mask import SegmentAttentionMask
 from keras_txl.layers.distance_encoding import AS_IN_TRAINING
-from keras_txl.layers.distance_encoding import SinusoidalDistanceEncoding
 from keras_txl.layers.embedding_projection import EmbeddingProjection
-from keras_txl.layers.relative_attention import RelativeAttentionBiases
 from keras_txl.layers.segment_memory import SegmentMemory
 from keras_txl.layers.segment_memory import empty_memory
 from keras_txl.layers.token_packing import PackTokens
 from keras_txl.layers.token_packing import UnpackTokens
 from keras_txl.layers.transformer_xl_block import TransformerXLBlock
+from keras_txl.models.position_scheme import check_position
+from keras_txl.models.position_scheme import make_position_scheme
 from keras_txl.models.stateful_model import StatefulModelMixin
 from keras_txl.models.token_inputs import normalize_inputs
 from keras_txl.models.value_memory import ValueMemory
@@ -62,6 +62,13 @@ class TransformerXLBackbone(StatefulModelMixin, keras_hub.models.Backbone):
         eval_attention_window: outside training. Defaults to
             `"as_in_training"`.
         eval_clamp_length: outside training. Defaults to `"as_in_training"`.
+        position: `"relative_sinusoidal"` (the paper), `"relative_learned"`
+            (a table per layer and head, the released attn_type 1),
+            `"relative_clipped"` (Shaw et al.: one table for all layers),
+            `"absolute_sinusoidal"`, `"absolute_learned"` (attn_type 2 and 3;
+            never added into memory) or `"none"`.
+        max_distance: int. Rows of a learned table; required there.
+        relative_values: bool. Whether clipped distances add to the values.
         share_attention_biases: bool. One u and v for all layers.
         normalize_first: bool. Pre-norm blocks.
         activation: of the feed-forward networks.
@@ -120,6 +127,9 @@ class TransformerXLBackbone(StatefulModelMixin, keras_hub.models.Backbone):
         clamp_length: int | None = None,
         eval_attention_window: int | str | None = AS_IN_TRAINING,
         eval_clamp_length: int | str | None = AS_IN_TRAINING,
+        position: str = "relative_sinusoidal",
+        max_distance: int | None = None,
+        relative_values: bool = False,
         share_attention_biases: bool = True,
         normalize_first: bool = False,
         activation: Any = "relu",
@@ -139,6 +149,7 @@ class TransformerXLBackbone(StatefulModelMixin, keras_hub.models.Backbone):
         check_integer("hidden_dim", hidden_dim, 2)
         check_integer("num_heads", num_heads, 1)
         check_fraction("dropout", dropout)
+        check_position(position, max_distance, relative_values)
         head_dim = resolve_head_dim(head_dim, hidden_dim, num_heads)
         embedding_dim = embedding_dim or hidden_dim
 
@@ -168,13 +179,22 @@ class TransformerXLBackbone(StatefulModelMixin, keras_hub.models.Backbone):
         self.embedding_dropout = keras.layers.Dropout(
             dropout, dtype=dtype, name="embedding_dropout"
         )
-        self.distance_encoding = SinusoidalDistanceEncoding(
+        scheme = make_position_scheme(
+            position,
+            num_layers,
+            num_heads,
+            head_dim,
             hidden_dim,
+            max_distance=max_distance,
+            relative_values=relative_values,
+            share_attention_biases=share_attention_biases,
+            initializer=initializer,
+            dtype=dtype,
             clamp_length=clamp_length,
             eval_clamp_length=eval_clamp_length,
-            dtype=dtype,
-            name="distance_encoding",
         )
+        self.distance_encoding: Any = scheme.encoding
+        self.absolute_positions = scheme.absolute
         self.distance_dropout = keras.layers.Dropout(
             dropout, dtype=dtype, name="distance_dropout"
         )
@@ -185,16 +205,7 @@ class TransformerXLBackbone(StatefulModelMixin, keras_hub.models.Backbone):
             dtype=dtype,
             name="attention_mask",
         )
-        self.attention_biases = None
-        if share_attention_biases:
-            self.attention_biases = RelativeAttentionBiases(
-                num_heads,
-                head_dim,
-                initializer=initializer(),
-                dtype=dtype,
-                name="attention_biases",
-            )
-            self.attention_biases.build()
+        self.attention_biases = scheme.biases
         self.memory_layers = [
             SegmentMemory(
                 memory_length,
@@ -217,7 +228,8 @@ class TransformerXLBackbone(StatefulModelMixin, keras_hub.models.Backbone):
                 dropout=dropout,
                 attention_dropout=attention_dropout,
                 layer_norm_epsilon=layer_norm_epsilon,
-                attention_biases=self.attention_biases,
+                attention_biases=scheme.biases,
+                position_terms=scheme.terms[index],
                 kernel_initializer=initializer(),
                 dtype=dtype,
                 name=f"transformer_layer_{index}",
@@ -243,6 +255,9 @@ class TransformerXLBackbone(StatefulModelMixin, keras_hub.models.Backbone):
         self.clamp_length = clamp_length
         self.eval_attention_window = eval_attention_window
         self.eval_clamp_length = eval_clamp_length
+        self.position = position
+        self.max_distance = max_distance
+        self.relative_values = relative_values
         self.share_attention_biases = share_attention_biases
         self.normalize_first = normalize_first
         self.activation = keras.activations.get(activation)
@@ -295,9 +310,15 @@ class TransformerXLBackbone(StatefulModelMixin, keras_hub.models.Backbone):
                 attention_mask = self.attention_mask(
                     context, document_ids, length, training=training
                 )
-                relative_encoding = self.distance_dropout(
-                    self.distance_encoding(context, training=training),
-                    training=training,
+                if self.position == "relative_sinusoidal":
+                    relative_encoding = self.distance_dropout(
+                        self.distance_encoding(context, training=training),
+                        training=training,
+                    )
+            add_positions = self.absolute_positions[index]
+            if add_positions is not None:
+                hidden, context = add_positions(
+                    hidden, context, document_ids, training=training
                 )
             hidden = block(
                 hidden,
@@ -391,7 +412,8 @@ class TransformerXLBackbone(StatefulModelMixin, keras_hub.models.Backbone):
             "vocabulary_size num_layers num_heads hidden_dim intermediate_dim "
             "head_dim embedding_dim memory_length eval_memory_length "
             "batch_size attention_window clamp_length eval_attention_window "
-            "eval_clamp_length share_attention_biases normalize_first "
+            "eval_clamp_length position max_distance relative_values "
+            "share_attention_biases normalize_first "
             "layer_norm_epsilon initializer_range dropout attention_dropout "
             "tie_embeddings tie_projections attend_empty_memory memory_dtype"
         ).split()

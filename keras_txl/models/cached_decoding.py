@@ -10,7 +10,7 @@ from keras import ops
 
 from keras_txl.aliases import Memory
 from keras_txl.aliases import Tensor
-from keras_txl.layers.decode_cache import align_relative_key
+from keras_txl.layers.decode_cache import align_terms
 from keras_txl.layers.decode_cache import decode_block
 from keras_txl.layers.decode_cache import decode_mask
 from keras_txl.layers.decode_cache import layer_cache
@@ -79,10 +79,13 @@ def cached_step(
         "memory_length": length[:, None],  # every leaf has the rows first
     }
     total = slots + text_length
-    encoding = backbone.distance_encoding(cache["layers"][0]["keys"])
-    relative_keys = [
-        block.attention.relative_key_projection(encoding) for block in blocks
-    ]  # each (S, N, H)
+    room = cache["layers"][0]["keys"]  # only its length is read
+    encoding = None
+    if backbone.distance_encoding is not None:
+        encoding = backbone.distance_encoding(room)
+    terms = [
+        block.attention.distance_terms(room, encoding) for block in blocks
+    ]  # each (S, ...)
 
     def step(
         token_ids: Tensor, cache: Any, position: int | Tensor
@@ -99,10 +102,10 @@ def cached_step(
         )
         hidden = backbone.embed(token_ids)
         layers = []
-        for block, layer, relative_key in zip(
-            blocks, cache["layers"], relative_keys, strict=True
+        for block, layer, distances in zip(
+            blocks, cache["layers"], terms, strict=True
         ):
-            aligned = align_relative_key(relative_key, slot, new_tokens)
+            aligned = align_terms(distances, slot, new_tokens)
             hidden, layer = decode_block(
                 block, hidden, layer, aligned, slot, mask
             )
@@ -110,6 +113,59 @@ def cached_step(
         return hidden, {**cache, "layers": tuple(layers)}
 
     return step, cache
+
+
+def recomputing_step(
+    backbone: TransformerXLBackbone, memory: Memory, token_ids: Tensor
+) -> tuple[BackboneStep, Any]:
+    """The same step without a cache, for absolute positions.
+
+    A new token moves the position of all others, so keys and values cannot
+    be kept: each step runs the text so far as one segment behind the memory.
+
+    Args:
+        backbone: the model.
+        memory: memory value before the text.
+        token_ids: int tensor of shape `(batch, length)`, room for the text.
+
+    Returns:
+        Step and cache as of `cached_step`.
+    """
+    length = ops.shape(token_ids)[1]
+
+    def step(
+        new_ids: Tensor, cache: Any, position: int | Tensor
+    ) -> tuple[Tensor, Any]:
+        batch, new_tokens = ops.shape(new_ids)
+        start = ops.stack([0, ops.cast(position, "int32")])
+        text = ops.slice_update(cache["text"], start, new_ids)
+        written = ops.arange(length, dtype="int32") < position + new_tokens
+        document_ids = ops.where(written, cache["document"][:, :1], -1)
+        hidden, _ = backbone.call_with_memory(
+            {
+                "token_ids": text,
+                "document_ids": ops.broadcast_to(document_ids, (batch, length)),
+            },
+            {
+                "states": cache["states"],
+                "length": cache["length"][:, 0],
+                "document": cache["document"][:, 0],
+            },
+        )
+        newest = ops.slice(
+            hidden,
+            ops.stack([0, ops.cast(position, "int32"), 0]),
+            (batch, new_tokens, hidden.shape[-1]),
+        )
+        return newest, {**cache, "text": text}
+
+    document = ops.maximum(memory["document"], 0)
+    return step, {
+        "text": ops.zeros_like(token_ids),
+        "states": memory["states"],
+        "length": memory["length"][:, None],  # every leaf has the rows first
+        "document": document[:, None],
+    }
 
 
 def _window(

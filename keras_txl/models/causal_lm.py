@@ -19,6 +19,7 @@ from keras_txl.layers.output_bias import OutputBias
 from keras_txl.metrics import Perplexity
 from keras_txl.models.backbone import TransformerXLBackbone
 from keras_txl.models.cached_decoding import cached_step
+from keras_txl.models.cached_decoding import recomputing_step
 from keras_txl.models.cached_decoding import text_memory
 from keras_txl.models.causal_lm_preprocessor import (
     TransformerXLCausalLMPreprocessor,
@@ -316,7 +317,10 @@ class TransformerXLCausalLM(StatefulModelMixin, keras_hub.models.CausalLM):
         memory = inputs.get("memory")
         if memory is None:
             memory = text_memory(self.backbone, batch)
-        step, cache = cached_step(self.backbone, memory, length)
+        if self.backbone.position.startswith("absolute"):
+            step, cache = recomputing_step(self.backbone, memory, token_ids)
+        else:
+            step, cache = cached_step(self.backbone, memory, length)
 
         def logits_step(
             new_ids: Tensor, cache: Any, position: Any

@@ -1,0 +1,171 @@
+"""The layers that each value of `position` stands for.
+
+Axes: L layers, D hidden width, N heads, H head width.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from keras_txl.layers.absolute_position import AbsolutePosition
+from keras_txl.layers.attention_biases import RelativeAttentionBiases
+from keras_txl.layers.distance_encoding import SinusoidalDistanceEncoding
+from keras_txl.layers.learned_distance_encoding import LearnedDistanceEncoding
+from keras_txl.layers.position_terms import ClippedPositionTerms
+from keras_txl.layers.position_terms import LearnedPositionTerms
+from keras_txl.layers.position_terms import NoPositionTerms
+from keras_txl.layers.position_terms import PositionTerms
+
+POSITIONS = (
+    "relative_sinusoidal",
+    "relative_learned",
+    "relative_clipped",
+    "absolute_sinusoidal",
+    "absolute_learned",
+    "none",
+)
+LEARNED = ("relative_learned", "relative_clipped", "absolute_learned")
+
+
+@dataclass
+class PositionScheme:
+    """How a model tells positions apart.
+
+    Args:
+        encoding: the matrix R of distances, or `None`.
+        terms: for each layer what distances add to attention; `None` where
+            it is W_kR R.
+        absolute: for each layer what is added to its inputs, or `None`.
+        biases: u and v shared by all layers, or `None`.
+    """
+
+    encoding: SinusoidalDistanceEncoding | None
+    terms: list[PositionTerms | None]
+    absolute: list[AbsolutePosition | None]
+    biases: RelativeAttentionBiases | None
+
+
+def check_position(
+    position: str, max_distance: int | None, relative_values: bool
+) -> None:
+    """Raise `ValueError` unless the arguments belong together."""
+    if position not in POSITIONS:
+        raise ValueError(
+            f"`position` must be one of {', '.join(map(repr, POSITIONS))}. "
+            f"Received: position={position!r}."
+        )
+    if (position in LEARNED) != (max_distance is not None):
+        raise ValueError(
+            "`max_distance` is the number of rows of a learned table: "
+            f"required with position={', '.join(map(repr, LEARNED))} and "
+            f"unused with others. Received: position={position!r}, "
+            f"max_distance={max_distance}. "
+            + (
+                "Leave it out."
+                if max_distance is not None
+                else "Pass for example the segment and memory length together."
+            )
+        )
+    if relative_values and position != "relative_clipped":
+        raise ValueError(
+            "`relative_values` needs position='relative_clipped'. Received: "
+            f"position={position!r}, relative_values=True. Leave it out."
+        )
+
+
+def make_position_scheme(
+    position: str,
+    num_layers: int,
+    num_heads: int,
+    head_dim: int,
+    hidden_dim: int,
+    *,
+    max_distance: int | None,
+    relative_values: bool,
+    share_attention_biases: bool,
+    initializer: Any,
+    dtype: Any,
+    **clamp: Any,
+) -> PositionScheme:
+    """Make the layers of a scheme.
+
+    Args:
+        position: one of `POSITIONS`.
+        num_layers: int L.
+        num_heads: int N.
+        head_dim: int H.
+        hidden_dim: int D.
+        max_distance: int. Rows of a learned table.
+        relative_values: bool. Whether clipped distances add to the values.
+        share_attention_biases: bool. One u and v for all layers.
+        initializer: function without arguments that makes an initializer.
+        dtype: Keras dtype policy.
+        **clamp: `clamp_length` and `eval_clamp_length`.
+
+    Returns:
+        The scheme.
+    """
+    scheme = PositionScheme(
+        None, [None] * num_layers, [None] * num_layers, None
+    )
+    if position.endswith("_sinusoidal"):
+        scheme.encoding = SinusoidalDistanceEncoding(
+            hidden_dim, dtype=dtype, name="distance_encoding", **clamp
+        )
+    if position == "relative_learned":
+        scheme.terms = [
+            LearnedPositionTerms(
+                max_distance,  # type: ignore[arg-type]  # checked before
+                num_heads,
+                head_dim,
+                initializer=initializer(),
+                dtype=dtype,
+                name=f"position_terms_{index}",
+                **clamp,
+            )
+            for index in range(num_layers)
+        ]
+    elif position == "relative_clipped":
+        shared = ClippedPositionTerms(
+            max_distance,  # type: ignore[arg-type]  # checked before
+            num_heads,
+            head_dim,
+            relative_values=relative_values,
+            initializer=initializer(),
+            dtype=dtype,
+            name="position_terms",
+        )
+        scheme.terms = [shared] * num_layers
+    elif position != "relative_sinusoidal":
+        scheme.terms = [NoPositionTerms(dtype=dtype)] * num_layers
+    if position == "absolute_sinusoidal":
+        scheme.absolute[0] = AbsolutePosition(
+            scheme.encoding, dtype=dtype, name="absolute_position"
+        )
+    if position == "absolute_learned":
+        scheme.absolute = [
+            AbsolutePosition(
+                LearnedDistanceEncoding(
+                    max_distance,  # type: ignore[arg-type]  # checked before
+                    (hidden_dim,),
+                    initializer=initializer(),
+                    dtype=dtype,
+                    **clamp,
+                ),
+                dtype=dtype,
+                name=f"absolute_position_{index}",
+            )
+            for index in range(num_layers)
+        ]
+    first = scheme.terms[0]
+    content, by_position = (True, True) if first is None else first.biases
+    if share_attention_biases and content:
+        scheme.biases = RelativeAttentionBiases(
+            num_heads,
+            head_dim,
+            use_position_bias=by_position,
+            initializer=initializer(),
+            dtype=dtype,
+            name="attention_biases",
+        )
+        scheme.biases.build()
+    return scheme
