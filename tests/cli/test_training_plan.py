@@ -1,0 +1,54 @@
+"""Slices, validations and learning rates of a run."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keras_txl.cli.training_plan import LAST_RATE
+from keras_txl.cli.training_plan import VALIDATIONS
+from keras_txl.cli.training_plan import TrainingPlan
+from keras_txl.cli.training_plan import steps_in
+
+
+@given(st.integers(1, 10**6))
+def test_the_slices_hold_every_step(steps):
+    plan = TrainingPlan(steps, 1.0)
+    assert (plan.epochs - 1) * plan.steps_per_epoch < steps
+    assert plan.epochs * plan.steps_per_epoch >= steps
+
+
+@given(st.integers(1, 10**5))
+def test_the_run_ends_with_a_validation(steps):
+    plan = TrainingPlan(steps, 1.0)
+    assert plan.validations[-1] == plan.epochs
+    assert len(plan.validations) <= 2 * VALIDATIONS
+
+
+@given(st.integers(1, 10**5))
+def test_rates_stay_between_zero_and_the_highest(steps):
+    plan = TrainingPlan(steps, 0.5)
+    rates = [plan.rate(epoch) for epoch in range(plan.epochs)]
+    assert all(0 < rate <= 0.5 for rate in rates)
+
+
+def test_rates_rise_and_fall():
+    plan = TrainingPlan(4000, 1.0)
+    rates = [plan.rate(epoch) for epoch in range(plan.epochs)]
+    highest = rates.index(max(rates))
+    assert rates[: highest + 1] == sorted(rates[: highest + 1])
+    assert rates[highest:] == sorted(rates[highest:], reverse=True)
+    assert max(rates) == pytest.approx(1.0)
+    assert rates[-1] < 2 * LAST_RATE
+
+
+def test_steps_fill_the_time_that_validations_leave():
+    assert steps_in(100, 0.1, 0.0) == 1000
+    assert steps_in(100 + 8 * 5, 0.1, 5) == 1000
+
+
+def test_steps_are_told_with_two_digits():
+    assert steps_in(123.456, 0.1, 0) == 1200
+
+
+def test_there_is_always_something_to_train():
+    assert steps_in(-5, 0.1, 1) == 40
