@@ -125,3 +125,12 @@ def test_guide_runs_from_top_to_bottom(path, names, capsys):
     for block in blocks:
         exec(compile(block, path.name, "exec"), namespace)
     assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "part", [name for name in keras_txl.__all__ if name != "__version__"]
+)
+def test_every_part_has_its_reference_page(part):
+    page = ROOT / "docs" / "reference" / f"{part}.md"
+    assert f"::: keras_txl.{part}\n" in page.read_text()
+    assert f"reference/{part}.md" in (ROOT / "mkdocs.yml").read_text()
