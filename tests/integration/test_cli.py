@@ -1,0 +1,177 @@
+"""The verbs, run as a user runs them, on a small text."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import keras_txl
+from keras_txl.cli.main import main
+
+# Texts that a tiny model learns something of within a few steps.
+WORDS = "the ship sails and the wind turns; a storm comes, the ship waits. "
+SIZES = [
+    *("--segment-length", "16", "--memory-length", "16"),
+    *("--batch-size", "4", "--num-layers", "1", "--num-heads", "2"),
+    *("--hidden-dim", "16", "--intermediate-dim", "32"),
+]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    for number in range(30):
+        text = f"{number}: " + WORDS[number % 7 :] * (2 + number % 4)
+        (folder / f"{number:02d}.txt").write_text(text)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(corpus, tmp_path_factory):
+    """Output of one `train`."""
+    output = tmp_path_factory.mktemp("trained") / "run"
+    code = main(
+        ["train", str(corpus), "--output", str(output), "--steps", "24", *SIZES]
+    )
+    assert code == 0
+    return output
+
+
+def environment():
+    source = str(Path(keras_txl.__file__).parents[1])
+    return {**os.environ, "PYTHONPATH": source}
+
+
+def start(arguments, **options):
+    return subprocess.Popen(
+        [sys.executable, "-m", "keras_txl.cli.main", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        **options,
+    )
+
+
+def read_rows(output):
+    with open(output / "history.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_train_leaves_model_checkpoint_and_history(trained):
+    names = {path.name for path in trained.iterdir()}
+    assert names == {"model", "checkpoint", "history.csv"}
+    assert (trained / "model" / "config.json").is_file()
+    rows = read_rows(trained)
+    assert rows[-1]["step"] == "24"
+    assert float(rows[-1]["val_loss"]) < 5.6
+    assert float(rows[-1]["loss"]) < float(rows[0]["loss"])
+
+
+def test_evaluate_prints_a_line_for_each_memory(trained, corpus, capsys):
+    code = main(
+        ["evaluate", str(trained), str(corpus / "00.txt"), "--json"]
+        + ["--memory-length", "0", "--memory-length", "32"]
+        + ["--segment-length", "8", "--batch-size", "2"]
+    )
+    assert code == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["documents"] == 1
+    assert told["bytes"] == (corpus / "00.txt").stat().st_size
+    assert [row["memory_length"] for row in told["results"]] == [0, 32]
+    for row in told["results"]:
+        assert row["targets"] == told["bytes"] - 1
+        assert 0 < row["bits_per_byte"] < 9
+
+
+def test_evaluate_prints_a_table(trained, corpus, capsys):
+    assert main(["evaluate", str(trained), str(corpus / "01.txt")]) == 0
+    out = capsys.readouterr().out
+    assert "bits per byte" in out
+    assert "16" in out  # the memory the model was built with
+
+
+def test_score_rates_each_text_with_an_empty_memory(trained, capsys):
+    texts = ["the ship", "a storm comes", "the ship", "x"]
+    assert main(["score", str(trained), *texts, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["text"] for row in rows] == texts
+    assert rows[0]["nats"] == pytest.approx(rows[2]["nats"], rel=1e-5)
+    assert rows[3]["bits_per_byte"] is None
+    assert rows[1]["nats"] > 0
+
+
+def test_score_reads_one_text_a_line(trained, tmp_path, capsys):
+    path = tmp_path / "lines.txt"
+    path.write_text("the ship\n\na storm\n")
+    assert main(["score", str(trained), "--file", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("nats\t")
+    assert [line.split("\t")[3] for line in lines[1:]] == [
+        "the ship",
+        "a storm",
+    ]
+
+
+def test_generate_continues_the_prompt(trained, capsys):
+    arguments = ["generate", str(trained), "--prompt", "the ", "--seed", "3"]
+    arguments += ["--max-length", "24", "--top-k", "5"]
+    assert main(arguments) == 0
+    first = capsys.readouterr().out
+    assert first.startswith("the ")
+    assert len(first) > len("the \n")
+    assert main(arguments) == 0
+    assert capsys.readouterr().out == first
+
+
+def test_inspect_tells_sizes(trained, capsys):
+    assert main(["inspect", str(trained), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["memory_length"] == 16
+    assert told["receptive_field"] == 16  # one layer
+    assert told["memory_bytes_per_stream"] == 16 * 16 * 4
+    assert told["tokenizer"] == "TransformerXLByteTokenizer"
+    assert told["configuration"]["hidden_dim"] == 16
+
+
+@pytest.mark.slow
+def test_ctrl_c_leaves_a_checkpoint_that_resume_finishes(corpus, tmp_path):
+    output = tmp_path / "run"
+    arguments = ["train", corpus, "--output", output, "--steps", 3000, *SIZES]
+    process = start(arguments)
+    deadline = time.monotonic() + 240
+    while not (output / "history.csv").exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    assert out == ""
+    assert "--resume" in err
+    assert "Traceback" not in err
+    assert (output / "model" / "config.json").is_file()
+    done = int(read_rows(output)[-1]["step"])
+    assert 0 < done < 3000
+    resumed = start([*arguments, "--resume"])
+    out, err = resumed.communicate(timeout=300)
+    assert resumed.returncode == 0, err
+    rows = read_rows(output)
+    assert rows[-1]["step"] == "3000"
+    steps = [int(row["step"]) for row in rows]
+    assert steps == sorted(set(steps))
+    assert float(rows[-1]["val_loss"]) < float(rows[0]["loss"])
+
+
+def test_resuming_a_finished_run_changes_nothing(trained, corpus, capsys):
+    before = (trained / "history.csv").read_bytes()
+    code = main(["train", str(corpus), "--output", str(trained), "--resume"])
+    assert code == 0
+    assert "steps: 24" in capsys.readouterr().out
+    assert (trained / "history.csv").read_bytes() == before
