@@ -161,8 +161,8 @@ class SegmentAttentionMask(keras.layers.Layer):
         window: Any = self.eval_attention_window
         if training or window == AS_IN_TRAINING:
             window = self.attention_window
-        if window == "memory_length":
-            return memory_slots
+        if window == "memory_length":  # a query always sees itself
+            return ops.maximum(memory_slots, 1)
         if window == "memory_length+1":
             return memory_slots + 1
         return window

@@ -231,6 +231,11 @@ class SegmentMemory(keras.layers.Layer):
         )
         self.attend_empty_memory = bool(attend_empty_memory)
         self.memory_dtype = keras.backend.standardize_dtype(memory_dtype)
+        if "float" not in self.memory_dtype:
+            raise ValueError(
+                "`memory_dtype` must be a float type. Received: "
+                f"memory_dtype={memory_dtype!r}. Use 'float32' or 'bfloat16'."
+            )
 
     def slots(self, training: bool | None = False) -> int:
         """Slots M of the bank that `training` chooses, in tokens."""

@@ -47,6 +47,12 @@ def normalize_inputs(inputs: Any) -> dict[str, Tensor]:
             f"Received: token_ids.shape={tuple(token_ids.shape)}. "
             "Add a batch dimension to a single text: ids[None]."
         )
+    if token_ids.shape[1] == 0:
+        raise ValueError(
+            "`token_ids` must hold at least one token a row. Received: "
+            f"token_ids.shape={tuple(token_ids.shape)}. Leave empty segments "
+            "out: they change nothing."
+        )
     if inputs.get("document_ids") is None:
         document_ids = ops.zeros_like(token_ids)
     else:
