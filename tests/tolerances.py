@@ -21,6 +21,12 @@ PRE_NORM_STATES = 1e-4
 """Hidden states of a pre-norm model with weights from N(0, 0.3): nothing
 normalises the residual, so its values reach the tens."""
 
+TRAINING_CURVE = 1e-4
+"""Losses of a float32 training run of 60 steps against one in float64."""
+
+BFLOAT16 = 2e-2
+"""Losses computed in bfloat16 against float32."""
+
 EXACT = 0.0
 """Bit equality."""
 

@@ -41,6 +41,7 @@ OTHERS = (
     "hf_varlen_ignore",
 )
 ALL = NAMED + OTHERS
+CURVES = ("curve_kim",)
 WITH_GRADIENTS = (
     "kim_default",
     "kim_nomem",
@@ -100,6 +101,44 @@ class Golden:
         return to_memory(self.first_states, self.memory_length)
 
 
+@dataclass(frozen=True)
+class Curve:
+    """A model trained for some steps, memory carried from step to step.
+
+    `inputs` and `targets` are `(steps, B, T)`; `losses` holds the mean loss
+    of each step before its update, in float64, by the optimizer's name.
+    """
+
+    arguments: dict[str, Any]
+    config: OracleConfig
+    weights: Weights
+    memory_length: int
+    inputs: np.ndarray
+    targets: np.ndarray
+    optimizers: dict[str, dict[str, Any]]
+    losses: dict[str, np.ndarray]
+
+
+def load_curve(name: str) -> Curve:
+    """Read a training curve: start weights, data and losses."""
+    raw = _read(name)
+    config = json.loads(str(raw["config"]))
+    arguments = config["ctor"]
+    shape = (config["steps"], config["tgt_len"], config["batch"])
+    stream = raw["stream"]  # time-major, (steps * T + 1, B)
+    optimizers = {entry.pop("name"): entry for entry in config["optimizers"]}
+    return Curve(
+        arguments=arguments,
+        config=_oracle_config(config),
+        weights=_named(_below("w/", raw), arguments),
+        memory_length=arguments["mem_len"],
+        inputs=stream[:-1].reshape(shape).swapaxes(1, 2),
+        targets=stream[1:].reshape(shape).swapaxes(1, 2),
+        optimizers=optimizers,
+        losses={key: raw[f"{key}/losses_f64"] for key in optimizers},
+    )
+
+
 def to_memory(states: np.ndarray, memory_length: int) -> Memory:
     """A memory value of M slots from the `(B, L, m, D)` that is known.
 
@@ -124,11 +163,10 @@ def load_golden(name: str, precision: str = "float32") -> Golden:
         name: name of the file without its ending.
         precision: "float32", or "float64" for the arrays of the second run.
     """
-    with np.load(FOLDER / f"{name}.npz", allow_pickle=False) as archive:
-        raw = {key: archive[key] for key in archive.files}
+    raw = _read(name)
     config = json.loads(str(raw["config"]))
     arguments = config["ctor"]
-    is_kim = config["kind"] == "kimiyoung_pytorch"
+    is_kim = _is_kim(config)
     prefix = "f64/" if precision == "float64" else ""
     num_layers = arguments["n_layer"]
 
@@ -166,25 +204,39 @@ def load_golden(name: str, precision: str = "float32") -> Golden:
     return Golden(
         name=name,
         arguments=arguments,
-        config=OracleConfig(
-            num_layers=num_layers,
-            attention_window=(
-                "memory_length" if arguments["same_length"] else None
-            ),
-            clamp_length=(
-                arguments["clamp_len"] if arguments["clamp_len"] > 0 else None
-            ),
-            normalize_first=arguments["pre_lnorm"],
-            attend_empty_memory=(
-                not is_kim and not config.get("explicit_empty_mems", False)
-            ),
-            layer_norm_epsilon=arguments.get("layer_norm_epsilon", 1e-5),
-        ),
+        config=_oracle_config(config),
         weights=weights,
         segments=segments,
         first_states=states(f"{prefix}s0/mems_in"),
         gradients=_named(_below("grad/", raw), arguments),
         gradient_segment=config.get("grads", {}).get("segment"),
+    )
+
+
+def _read(name: str) -> dict[str, np.ndarray]:
+    with np.load(FOLDER / f"{name}.npz", allow_pickle=False) as archive:
+        return {key: archive[key] for key in archive.files}
+
+
+def _is_kim(config: dict[str, Any]) -> bool:
+    return config["kind"] in ("kimiyoung_pytorch", "training_curve_kim")
+
+
+def _oracle_config(config: dict[str, Any]) -> OracleConfig:
+    arguments = config["ctor"]
+    return OracleConfig(
+        num_layers=arguments["n_layer"],
+        attention_window=(
+            "memory_length" if arguments["same_length"] else None
+        ),
+        clamp_length=(
+            arguments["clamp_len"] if arguments["clamp_len"] > 0 else None
+        ),
+        normalize_first=arguments["pre_lnorm"],
+        attend_empty_memory=(
+            not _is_kim(config) and not config.get("explicit_empty_mems", False)
+        ),
+        layer_norm_epsilon=arguments.get("layer_norm_epsilon", 1e-5),
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.oracles.golden import Curve
 from tests.oracles.golden import Golden
 from tests.oracles.model_oracle import Weights
 from tests.tolerances import to_numpy
@@ -88,7 +89,7 @@ def oracle_weights(lm: Any) -> Weights:
     return weights
 
 
-def golden_lm(golden: Golden, **overrides: Any) -> Any:
+def golden_lm(golden: Golden | Curve, **overrides: Any) -> Any:
     """A `TransformerXLCausalLM` with the weights of a golden file."""
     from keras_txl.models import TransformerXLBackbone
     from keras_txl.models import TransformerXLCausalLM
