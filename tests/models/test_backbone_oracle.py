@@ -52,7 +52,7 @@ def draw_arguments(seed):
 
 def draw_segment(rng, last_document, batch_size):
     """Ids with documents that go on or end, and padding anywhere."""
-    length = (1, 5, 8)[rng.integers(3)]
+    length = (1, 6)[rng.integers(2)]  # few: JAX compiles each
     token_ids = rng.integers(0, VOCABULARY, (batch_size, length))
     documents = np.zeros((batch_size, length), dtype=int)
     for row in range(batch_size):
@@ -76,7 +76,6 @@ def test_model_equals_the_oracle_over_a_stream_of_documents(seed):
     arguments = draw_arguments(seed)
     lm = TransformerXLCausalLM(TransformerXLBackbone(**arguments))
     randomize(lm, seed)
-    run = compiled(lm.backbone.call_with_memory)
     weights = oracle_weights(lm)
     config = OracleConfig(
         num_layers=arguments["num_layers"],
@@ -101,14 +100,12 @@ def test_model_equals_the_oracle_over_a_stream_of_documents(seed):
             {key: to_numpy(value) for key, value in memory.items()},
         )
         inputs = {"token_ids": token_ids, "document_ids": document_ids}
-        hidden, new_memory = run(inputs, memory)
-        losses, _ = lm.token_losses(inputs, targets, memory)
+        losses, new_memory = lm.token_losses(inputs, targets, memory)
         what = f"{arguments}, segment {number}: "
         scale = np.abs(expected.layer_inputs).max(initial=1)
         tolerance = tolerances.FLOAT32
         if arguments["normalize_first"]:
             tolerance = tolerances.PRE_NORM_STATES
-        assert_close(hidden, expected.hidden, tolerance, what + "hidden")
         assert_close(
             losses,
             token_losses(expected.logits, targets, document_ids),

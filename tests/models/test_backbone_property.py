@@ -5,6 +5,7 @@ import functools
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import settings
 from hypothesis import strategies as st
 from keras import ops
 
@@ -16,21 +17,22 @@ from tests.oracles.weights import randomize
 from tests.tolerances import assert_close
 from tests.tolerances import to_numpy
 
-LENGTH = 9  # tokens of the uncut text
-MEMORY = 12  # covers the text
+LENGTH = 8  # tokens of the uncut text
+MEMORY = 11  # covers the text
 
+# Few variants and lengths: every new one compiles anew on JAX.
 VARIANTS = st.sampled_from(
     [
         {},
-        {"normalize_first": True},
-        {"share_attention_biases": False, "head_dim": 3},
-        {"embedding_dim": 5, "num_heads": 1},
+        {"normalize_first": True, "embedding_dim": 5, "num_heads": 1},
+        {"share_attention_biases": False, "head_dim": 3, "clamp_length": 3},
         {"attention_window": 4},
-        {"clamp_length": 3},
     ]
 ).map(lambda variant: tuple(sorted(variant.items())))
 
 SEEDS = st.integers(0, 2**16)
+
+FEW = settings(max_examples=12)  # a model is slow to call eagerly
 
 
 @functools.lru_cache(maxsize=None)
@@ -40,7 +42,7 @@ def backbone_of(variant, memory_length=MEMORY):
     backbone = TransformerXLBackbone(
         **{
             "vocabulary_size": 11,
-            "num_layers": 3,
+            "num_layers": 2,
             "num_heads": 2,
             "hidden_dim": 8,
             "intermediate_dim": 12,
@@ -71,7 +73,7 @@ def draw_ids(seed, batch_size=2, length=LENGTH):
 def fresh(batch_size=2, memory_length=MEMORY, hidden_dim=8):
     return {
         "states": np.zeros(
-            (batch_size, 3, memory_length, hidden_dim), "float32"
+            (batch_size, 2, memory_length, hidden_dim), "float32"
         ),
         "length": np.zeros(batch_size, "int32"),
         "document": np.full(batch_size, -1, "int32"),
@@ -80,7 +82,7 @@ def fresh(batch_size=2, memory_length=MEMORY, hidden_dim=8):
 
 def filled(seed, batch_size=2, memory_length=MEMORY, document=0):
     rng = np.random.default_rng(seed)
-    shape = (batch_size, 3, memory_length, 8)
+    shape = (batch_size, 2, memory_length, 8)
     length = rng.integers(1, memory_length + 1, size=batch_size)
     states = rng.normal(size=shape).astype("float32")
     for row, valid in enumerate(length):
@@ -102,7 +104,8 @@ def assert_same_memory(actual, expected, tolerance, what):
     assert_close(actual["states"], expected["states"], tolerance, what)
 
 
-@given(variant=VARIANTS, seed=SEEDS, cut=st.sampled_from([1, 4]))
+@FEW
+@given(variant=VARIANTS, seed=SEEDS, cut=st.sampled_from([2, 6]))
 def test_memory_equals_one_long_segment_at_every_layer(variant, seed, cut):
     run = run_of(variant)
     ids = draw_ids(seed)
@@ -121,6 +124,7 @@ def test_memory_equals_one_long_segment_at_every_layer(variant, seed, cut):
     assert_same_memory(memory, whole_memory, tolerance, "layer inputs")
 
 
+@FEW
 @given(
     variant=VARIANTS,
     seed=SEEDS,
@@ -180,6 +184,7 @@ def test_no_gradient_leaves_through_the_new_memory():
     assert not gradient.any()
 
 
+@FEW
 @given(variant=VARIANTS, seed=SEEDS)
 def test_permuting_rows_permutes_results(variant, seed):
     run = run_of(variant)
@@ -196,7 +201,8 @@ def test_permuting_rows_permutes_results(variant, seed):
     assert_same_memory(new_again, expected, tolerance, "memory")
 
 
-@given(variant=VARIANTS, seed=SEEDS, memory_length=st.sampled_from([5, 12]))
+@FEW
+@given(variant=VARIANTS, seed=SEEDS, memory_length=st.sampled_from([5, MEMORY]))
 def test_a_fresh_memory_is_no_memory(variant, seed, memory_length):
     run = run_of(variant)
     ids = draw_ids(seed)
@@ -205,6 +211,7 @@ def test_a_fresh_memory_is_no_memory(variant, seed, memory_length):
     assert_close(empty, none, tolerance_of(variant), "output")
 
 
+@FEW
 @given(seed=SEEDS)
 def test_what_lies_in_empty_slots_is_never_read(seed):
     run = run_of(())
@@ -226,6 +233,7 @@ def test_what_lies_in_empty_slots_is_never_read(seed):
         )
 
 
+@FEW
 @given(variant=VARIANTS, seed=SEEDS)
 def test_padding_in_the_middle_equals_the_row_without_it(variant, seed):
     run = run_of(variant)
@@ -259,7 +267,8 @@ def test_padding_in_the_middle_equals_the_row_without_it(variant, seed):
     assert_same_memory(new, plain_memory, tolerance, "memory")
 
 
-@given(variant=VARIANTS, seed=SEEDS, border=st.sampled_from([0, 5]))
+@FEW
+@given(variant=VARIANTS, seed=SEEDS, border=st.sampled_from([0, 2]))
 def test_a_document_does_not_see_the_one_before(variant, seed, border):
     run = run_of(variant)
     ids = draw_ids(seed)
@@ -279,6 +288,7 @@ def test_a_document_does_not_see_the_one_before(variant, seed, border):
     assert_same_memory(new, alone_memory, tolerance, "memory")
 
 
+@FEW
 @given(seed=SEEDS)
 def test_a_row_of_padding_keeps_its_memory(seed):
     run = run_of(())

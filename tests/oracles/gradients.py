@@ -62,7 +62,8 @@ def gradients_of(
         with keras.StatelessScope(state_mapping=pairs):
             return loss()
 
-    found = jax.grad(stateless)([variable.value for variable in variables])
+    gradient = jax.jit(jax.grad(stateless))
+    found = gradient([variable.value for variable in variables])
     return [to_numpy(g) for g in found]
 
 
@@ -88,4 +89,4 @@ def gradient_at(loss: Callable[[Any], Any], value: np.ndarray) -> np.ndarray:
         return np.zeros(value.shape) if found is None else to_numpy(found)
     import jax
 
-    return to_numpy(jax.grad(loss)(x))
+    return to_numpy(jax.jit(jax.grad(loss))(x))
