@@ -35,7 +35,9 @@ def _compile_for_tensorflow(
 ) -> Callable[..., Any]:
     import tensorflow as tf
 
-    compiled: Callable[..., Any] = tf.function(function, reduce_retracing=True)
+    compiled: Callable[..., Any] = tf.function(
+        function, reduce_retracing=True, autograph=False
+    )
     return compiled
 
 
