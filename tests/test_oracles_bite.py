@@ -4,6 +4,7 @@ A fault replaces one pure function of the library wherever it is used. The
 same comparison, on the same numbers, is green without a fault.
 """
 
+import inspect
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -157,14 +158,20 @@ def shift_left_out(original):
 
 
 def biases_swapped(original):
-    return lambda query, key, relative_key, u, v: original(
-        query, key, relative_key, v, u
-    )
+    def faulty(*args, **kwargs):
+        given = inspect.signature(original).bind(*args, **kwargs).arguments
+        given["content_bias"], given["position_bias"] = (
+            given["position_bias"],
+            given["content_bias"],
+        )
+        return original(**given)
+
+    return faulty
 
 
 def scale_left_out(original):
-    def faulty(query, *others):
-        return original(query, *others) * query.shape[-1] ** 0.5
+    def faulty(query, *args, **kwargs):
+        return original(query, *args, **kwargs) * query.shape[-1] ** 0.5
 
     return faulty
 

@@ -87,8 +87,6 @@ def test_plain_rows(slots, window):
 def test_documents_and_padding_anywhere(
     documents, slots, fill, window, attend_empty
 ):
-    if window == "memory_length" and slots == 0:
-        window = 1
     length = [min(slots, valid) for valid, _ in fill[: len(documents)]]
     document = [
         current if valid else -1

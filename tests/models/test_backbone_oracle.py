@@ -24,9 +24,7 @@ def draw_arguments(seed):
         return choices[rng.integers(len(choices))]
 
     memory_length = pick(0, 1, 3, 7, 11)
-    windows = [None, 1, 3, 6, "memory_length+1"]
-    if memory_length:
-        windows.append("memory_length")
+    windows = [None, 1, 3, 6, "memory_length+1", "memory_length"]
     num_heads = pick(1, 2, 3)
     embedding_dim = pick(None, 5)
     return {

@@ -98,9 +98,9 @@ def relative_shift(scores: np.ndarray) -> np.ndarray:
 
 
 def resolve_window(window: int | str | None, memory_length: int) -> int | None:
-    """Number of keys a query may see, itself included; None is all."""
+    """Number of keys a query may see, itself always included; None is all."""
     if window == "memory_length":
-        return memory_length
+        return max(memory_length, 1)
     if window == "memory_length+1":
         return memory_length + 1
     if isinstance(window, str):
