@@ -1,5 +1,6 @@
 """Argument checks and their texts: what must hold, what came, the way out."""
 
+import operator
 from numbers import Integral
 from numbers import Real
 from typing import Any
@@ -92,3 +93,73 @@ def resolve_head_dim(
             f"{lower or num_heads} or {lower + num_heads}, or pass `head_dim`."
         )
     return hidden_dim // num_heads
+
+
+def check_cutoffs(cutoffs: Any, vocabulary_size: int) -> tuple[int, ...]:
+    """Return the first ids of the tail bins of a vocabulary as ints.
+
+    Raises:
+        ValueError: if they do not cut the vocabulary into non-empty bins.
+    """
+    try:
+        edges = [operator.index(cutoff) for cutoff in cutoffs]
+    except TypeError:
+        edges = []
+    inside = [0, *edges, vocabulary_size]
+    if not edges or sorted(set(inside)) != inside:
+        raise ValueError(
+            "`cutoffs` must be ascending integers inside "
+            f"(0, vocabulary_size). Received: cutoffs={cutoffs!r}, "
+            f"vocabulary_size={vocabulary_size}. Pass the first id of each "
+            "tail, without the size of the vocabulary itself, or "
+            "`cutoffs=None` for a plain softmax."
+        )
+    return tuple(edges)
+
+
+def check_div_val(div_val: Any, embedding_dim: int, num_tails: int) -> int:
+    """Return the factor by which each bin is narrower than the one before.
+
+    Raises:
+        ValueError: if the last bin would have no width.
+    """
+    div_val = check_integer("div_val", div_val, 1)
+    if embedding_dim // div_val**num_tails < 1:
+        raise ValueError(
+            "`div_val` must leave every bin a width of at least 1. Received: "
+            f"div_val={div_val}, {num_tails} cutoffs, embedding_dim="
+            f"{embedding_dim}: the last bin would be {embedding_dim} // "
+            f"{div_val}**{num_tails} wide. Use a smaller `div_val`, fewer "
+            f"cutoffs or embedding_dim={div_val**num_tails} or more."
+        )
+    return div_val
+
+
+def check_tied_projections(
+    tie_projections: Any, num_bins: int
+) -> tuple[bool, ...]:
+    """Return for each bin whether its two projections are one.
+
+    Args:
+        tie_projections: `None` (the released runs: all but the first), a
+            bool for all, or a bool for each bin.
+        num_bins: int. Bins of the vocabulary; 1 without cutoffs.
+
+    Raises:
+        ValueError: if there is not one bool for each bin.
+    """
+    if tie_projections is None:
+        return (False, *(True for _ in range(num_bins - 1)))
+    if isinstance(tie_projections, bool):
+        return (tie_projections,) * num_bins
+    if (
+        not isinstance(tie_projections, (list, tuple))
+        or len(tie_projections) != num_bins
+        or not all(isinstance(tied, bool) for tied in tie_projections)
+    ):
+        raise ValueError(
+            "`tie_projections` must be None, a bool, or a list of one bool "
+            f"for each of the {num_bins} bins (the cutoffs and one more). "
+            f"Received: tie_projections={tie_projections!r}."
+        )
+    return tuple(tie_projections)

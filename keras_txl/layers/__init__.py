@@ -1,6 +1,8 @@
 """Keras layers of a Transformer-XL."""
 
 from keras_txl.layers.absolute_position import AbsolutePosition
+from keras_txl.layers.adaptive_embedding import AdaptiveEmbedding
+from keras_txl.layers.adaptive_softmax import AdaptiveSoftmax
 from keras_txl.layers.attention_biases import RelativeAttentionBiases
 from keras_txl.layers.attention_mask import SegmentAttentionMask
 from keras_txl.layers.distance_encoding import SinusoidalDistanceEncoding
@@ -18,6 +20,8 @@ from keras_txl.layers.transformer_xl_block import TransformerXLBlock
 
 __all__ = [
     "AbsolutePosition",
+    "AdaptiveEmbedding",
+    "AdaptiveSoftmax",
     "ClippedPositionTerms",
     "EmbeddingProjection",
     "LearnedDistanceEncoding",

@@ -8,6 +8,7 @@ Axes: B rows, T segment, M memory slots, L layers, D hidden width.
 """
 
 from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -20,7 +21,6 @@ from keras_txl.checks import check_integer
 from keras_txl.checks import resolve_head_dim
 from keras_txl.layers.attention_mask import SegmentAttentionMask
 from keras_txl.layers.distance_encoding import AS_IN_TRAINING
-from keras_txl.layers.embedding_projection import EmbeddingProjection
 from keras_txl.layers.segment_memory import SegmentMemory
 from keras_txl.layers.segment_memory import empty_memory
 from keras_txl.layers.token_packing import PackTokens
@@ -29,6 +29,8 @@ from keras_txl.layers.transformer_xl_block import TransformerXLBlock
 from keras_txl.models.position_scheme import check_position
 from keras_txl.models.position_scheme import make_position_scheme
 from keras_txl.models.stateful_model import StatefulModelMixin
+from keras_txl.models.token_embedding import check_vocabulary
+from keras_txl.models.token_embedding import make_token_embedding
 from keras_txl.models.token_inputs import normalize_inputs
 from keras_txl.models.value_memory import ValueMemory
 from keras_txl.models.value_memory import check_memory
@@ -77,9 +79,16 @@ class TransformerXLBackbone(StatefulModelMixin, keras_hub.models.Backbone):
         dropout: float. Of embedding, distance encoding, outputs.
         attention_dropout: float. Of attention weights.
         tie_embeddings: bool. One table for input and logits.
-        tie_projections: bool. Whether the map from `hidden_dim` back to
-            `embedding_dim` is the transpose of the one in front. `None`, as
-            in the released runs: a matrix of its own.
+        cutoffs: ascending ints, the first id of each tail of an adaptive
+            embedding and softmax. Frequent tokens must have low ids.
+        div_val: int. Rows of each bin are narrower by this factor.
+        tie_projections: whether the map from `hidden_dim` back to
+            `embedding_dim` is the transpose of the one in front: a bool, or
+            a list of one for each bin. `None`, as in the released runs: a
+            matrix of its own in the first bin, tied in the tails.
+        loss_chunk: int. Tokens whose logits exist at once in the loss.
+        num_sampled: int. Candidates that stand for the vocabulary in the
+            training loss; evaluation is exact.
         attend_empty_memory: bool. Attend to memory slots that hold nothing,
             as zeros (the released TensorFlow code and Hugging Face).
         memory_dtype: dtype in which memory is kept.
@@ -138,7 +147,11 @@ class TransformerXLBackbone(StatefulModelMixin, keras_hub.models.Backbone):
         dropout: float = 0.1,
         attention_dropout: float = 0.0,
         tie_embeddings: bool = True,
-        tie_projections: bool | None = None,
+        cutoffs: Sequence[int] | None = None,
+        div_val: int = 1,
+        tie_projections: bool | list[bool] | None = None,
+        loss_chunk: int | None = None,
+        num_sampled: int | None = None,
         attend_empty_memory: bool = False,
         memory_dtype: str = "float32",
         dtype: Any = None,
@@ -151,7 +164,18 @@ class TransformerXLBackbone(StatefulModelMixin, keras_hub.models.Backbone):
         check_fraction("dropout", dropout)
         check_position(position, max_distance, relative_values)
         head_dim = resolve_head_dim(head_dim, hidden_dim, num_heads)
-        embedding_dim = embedding_dim or hidden_dim
+        if embedding_dim is None:
+            embedding_dim = hidden_dim
+        check_integer("embedding_dim", embedding_dim, 1)
+        cutoffs = check_vocabulary(
+            vocabulary_size,
+            embedding_dim,
+            cutoffs,
+            div_val,
+            tie_projections,
+            loss_chunk,
+            num_sampled,
+        )
 
         # === Layers ===
         def initializer() -> Any:
@@ -159,23 +183,17 @@ class TransformerXLBackbone(StatefulModelMixin, keras_hub.models.Backbone):
 
         self.pack_tokens = PackTokens(name="pack_tokens", dtype=dtype)
         self.unpack_tokens = UnpackTokens(name="unpack_tokens", dtype=dtype)
-        self.token_embedding = keras.layers.ReversibleEmbedding(
+        self.token_embedding, self.embedding_projection = make_token_embedding(
             vocabulary_size,
             embedding_dim,
-            tie_weights=tie_embeddings,
-            embeddings_initializer=initializer(),
-            dtype=dtype,
-            name="token_embedding",
+            hidden_dim,
+            cutoffs,
+            div_val,
+            tie_embeddings,
+            tie_projections,
+            initializer,
+            dtype,
         )
-        self.embedding_projection = None
-        if embedding_dim != hidden_dim:
-            self.embedding_projection = EmbeddingProjection(
-                embedding_dim,
-                hidden_dim,
-                tie_weights=bool(tie_projections),
-                dtype=dtype,
-                name="embedding_projection",
-            )
         self.embedding_dropout = keras.layers.Dropout(
             dropout, dtype=dtype, name="embedding_dropout"
         )
@@ -266,7 +284,11 @@ class TransformerXLBackbone(StatefulModelMixin, keras_hub.models.Backbone):
         self.dropout = dropout
         self.attention_dropout = attention_dropout
         self.tie_embeddings = tie_embeddings
+        self.cutoffs = cutoffs
+        self.div_val = div_val
         self.tie_projections = tie_projections
+        self.loss_chunk = loss_chunk
+        self.num_sampled = num_sampled
         self.attend_empty_memory = attend_empty_memory
         self.memory_dtype = self.memory_layers[0].memory_dtype
 
@@ -415,7 +437,8 @@ class TransformerXLBackbone(StatefulModelMixin, keras_hub.models.Backbone):
             "eval_clamp_length position max_distance relative_values "
             "share_attention_biases normalize_first "
             "layer_norm_epsilon initializer_range dropout attention_dropout "
-            "tie_embeddings tie_projections attend_empty_memory memory_dtype"
+            "tie_embeddings cutoffs div_val tie_projections loss_chunk "
+            "num_sampled attend_empty_memory memory_dtype"
         ).split()
         return {
             **super().get_config(),

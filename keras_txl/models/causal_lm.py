@@ -9,13 +9,11 @@ from typing import Any
 
 import keras
 import keras_hub
-import numpy as np
 from keras import ops
 
 from keras_txl.aliases import Memory
 from keras_txl.aliases import Tensor
 from keras_txl.generation.decoding import sample_tokens
-from keras_txl.layers.output_bias import OutputBias
 from keras_txl.metrics import Perplexity
 from keras_txl.models.backbone import TransformerXLBackbone
 from keras_txl.models.cached_decoding import cached_step
@@ -24,8 +22,14 @@ from keras_txl.models.cached_decoding import text_memory
 from keras_txl.models.causal_lm_preprocessor import (
     TransformerXLCausalLMPreprocessor,
 )
+from keras_txl.models.language_model_head import LanguageModelHead
+from keras_txl.models.language_model_head import logit_losses
+from keras_txl.models.prompts import check_prompts
+from keras_txl.models.prompts import holds_text
 from keras_txl.models.stateful_model import StatefulModelMixin
 from keras_txl.models.token_inputs import normalize_inputs
+from keras_txl.models.token_metrics import TokenMetrics
+from keras_txl.models.token_metrics import check_deferred_loss
 from keras_txl.models.value_function import compile_value_function
 from keras_txl.models.value_memory import check_memory
 
@@ -48,7 +52,8 @@ class TransformerXLCausalLM(StatefulModelMixin, keras_hub.models.CausalLM):
 
     Returns:
         Logits `(batch_size, segment_length, vocabulary_size)`, zeros on
-        padding.
+        padding. If the backbone has `cutoffs`, `loss_chunk` or `num_sampled`:
+        the hidden states `(batch_size, segment_length, hidden_dim)`.
 
     Example:
     ```python
@@ -74,20 +79,37 @@ class TransformerXLCausalLM(StatefulModelMixin, keras_hub.models.CausalLM):
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
-        self.output_bias = OutputBias(
-            dtype=backbone.dtype_policy, name="output_bias"
-        )
+        head = LanguageModelHead(backbone)
+        self.head = head
+        self.output_bias = head.output_bias
+        self.adaptive_softmax = head.adaptive_softmax
+        self.token_metrics = TokenMetrics()
 
         # === Functional Model ===
         inputs = backbone.input
-        outputs = self._logits(backbone(inputs), inputs["document_ids"])
+        outputs = head.graph_output(backbone(inputs), inputs["document_ids"])
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+        self.candidate_seed = head.seed_generator  # no part of the graph
 
     def normalize_inputs(self, inputs: Any) -> dict[str, Tensor]:
         return normalize_inputs(inputs)
 
-    def _logits(self, hidden: Tensor, document_ids: Tensor) -> Tensor:
-        return self.output_bias(self.backbone.unembed(hidden), document_ids)
+    def logits(self, inputs: Any, training: bool = False) -> Tensor:
+        """Logits of a call, also where the call returns hidden states.
+
+        Args:
+            inputs: as in a call, which it is: memory advances.
+            training: bool. As in a call.
+
+        Returns:
+            Logits `(batch_size, segment_length, vocabulary_size)`, with
+            `cutoffs` log-probabilities; zeros on padding.
+        """
+        inputs = self.normalize_inputs(inputs)
+        outputs = self(inputs, training=training)
+        if not self.head.deferred:
+            return outputs
+        return self.head.logits(outputs, inputs["document_ids"])
 
     # === Training ===
     def compile(
@@ -121,6 +143,10 @@ class TransformerXLCausalLM(StatefulModelMixin, keras_hub.models.CausalLM):
             loss = None
         if isinstance(weighted_metrics, str) and weighted_metrics == "auto":
             weighted_metrics = [Perplexity(name="perplexity")]
+        if self.head.deferred:
+            check_deferred_loss(loss)
+            self.token_metrics = TokenMetrics(metrics, weighted_metrics)
+            metrics = weighted_metrics = None
         super().compile(
             optimizer=optimizer,
             loss=loss,
@@ -129,6 +155,21 @@ class TransformerXLCausalLM(StatefulModelMixin, keras_hub.models.CausalLM):
             sampler=sampler,
             **kwargs,
         )
+
+    @property
+    def metrics(self) -> list[Any]:
+        return [*super().metrics, *self.token_metrics.metrics]
+
+    def get_compile_config(self) -> dict[str, Any] | None:
+        config: dict[str, Any] | None = super().get_compile_config()
+        if config and self.head.deferred:
+            config.update(self.token_metrics.compile_config())
+        return config
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        if self.optimizer is not None:
+            self.optimizer.build(self.trainable_variables)
 
     def compute_loss(
         self,
@@ -144,13 +185,17 @@ class TransformerXLCausalLM(StatefulModelMixin, keras_hub.models.CausalLM):
                 x, y, y_pred, sample_weight, training=training
             )
         document_ids = self.normalize_inputs(x)["document_ids"]
-        losses = token_losses(y, y_pred, document_ids)  # (B, T)
-        weights = ops.cast(document_ids >= 0, losses.dtype)
+        if self.head.deferred:  # `y_pred` is the hidden state
+            losses = self.head.token_losses(y_pred, y, document_ids, training)
+        else:
+            losses = logit_losses(y, y_pred, document_ids)  # (B, T)
+        weights = valid = ops.cast(document_ids >= 0, losses.dtype)
         if sample_weight is not None:
             sample_weight = ops.cast(sample_weight, losses.dtype)
             if len(sample_weight.shape) == 1:
                 sample_weight = sample_weight[:, None]
             weights = weights * sample_weight
+        self.token_metrics.add_losses(losses, valid, weights)
         total = ops.sum(losses * weights)
         count = ops.sum(weights)
         mean = total / ops.where(count > 0, count, 1)
@@ -161,11 +206,11 @@ class TransformerXLCausalLM(StatefulModelMixin, keras_hub.models.CausalLM):
     ) -> tuple[dict[str, Tensor], Tensor]:
         """A graph over the same weights with banks of another size."""
         inputs, hidden = self.backbone.graph_for_batch(batch_size)
-        return inputs, self._logits(hidden, inputs["document_ids"])
+        return inputs, self.head.graph_output(hidden, inputs["document_ids"])
 
     def _loop(self, name: str, x: Any) -> Any:
         """Text goes through KerasHub, all else straight to Keras."""
-        if self.preprocessor is not None and _holds_text(x):
+        if self.preprocessor is not None and holds_text(x):
             if self.memory_batch_size is not None:
                 raise ValueError(
                     "Texts are documents of their own, and a model with "
@@ -244,13 +289,14 @@ class TransformerXLCausalLM(StatefulModelMixin, keras_hub.models.CausalLM):
         self, inputs: dict[str, Tensor], memory: Memory
     ) -> tuple[Tensor, Memory]:
         hidden, memory = self.backbone.call_with_memory(inputs, memory)
-        return self._logits(hidden, inputs["document_ids"]), memory
+        return self.head.logits(hidden, inputs["document_ids"]), memory
 
     def _token_losses(
         self, inputs: dict[str, Tensor], targets: Tensor, memory: Memory
     ) -> tuple[Tensor, Memory]:
-        logits, memory = self._step(inputs, memory)
-        return token_losses(targets, logits, inputs["document_ids"]), memory
+        hidden, memory = self.backbone.call_with_memory(inputs, memory)
+        losses = self.head.token_losses(hidden, targets, inputs["document_ids"])
+        return losses, memory
 
     def _value_function(
         self, name: str, function: Callable[..., Any]
@@ -291,7 +337,7 @@ class TransformerXLCausalLM(StatefulModelMixin, keras_hub.models.CausalLM):
         if stop_token_ids == "auto" and self.preprocessor is not None:
             end_token_id = self.preprocessor.tokenizer.end_token_id
             stop_token_ids = None if end_token_id is None else [end_token_id]
-        _check_prompts(inputs)
+        check_prompts(inputs)
         return super().generate(
             inputs,
             max_length=max_length,
@@ -326,7 +372,7 @@ class TransformerXLCausalLM(StatefulModelMixin, keras_hub.models.CausalLM):
             new_ids: Tensor, cache: Any, position: Any
         ) -> tuple[Tensor, Tensor, Any]:
             hidden, cache = step(new_ids, cache, position)
-            logits = self._logits(hidden, ops.zeros_like(new_ids))
+            logits = self.head.logits(hidden, ops.zeros_like(new_ids))
             return logits, hidden, cache
 
         return sample_tokens(
@@ -337,59 +383,4 @@ class TransformerXLCausalLM(StatefulModelMixin, keras_hub.models.CausalLM):
             inputs["padding_mask"],
             stop_token_ids,
             model=self,
-        )
-
-
-def token_losses(
-    targets: Tensor, logits: Tensor, document_ids: Tensor
-) -> Tensor:
-    """Negative log-likelihood of each target.
-
-    Args:
-        targets: int tensor of shape `(batch, segment_length)`.
-        logits: float tensor of shape `(batch, segment_length,
-            vocabulary_size)`.
-        document_ids: int tensor of shape `(batch, segment_length)`, -1 on
-            padding.
-
-    Returns:
-        Tensor of shape `(batch, segment_length)` in nats, float32 or wider,
-        0 on padding.
-    """
-    if keras.backend.standardize_dtype(logits.dtype) != "float64":
-        logits = ops.cast(logits, "float32")
-    targets = ops.where(document_ids >= 0, ops.cast(targets, "int32"), 0)
-    losses = ops.sparse_categorical_crossentropy(
-        targets, logits, from_logits=True
-    )
-    return ops.where(document_ids >= 0, losses, 0)
-
-
-def _holds_text(x: Any) -> bool:
-    """Whether data are raw strings that a preprocessor must encode."""
-    if isinstance(x, (str, bytes)):
-        return True
-    if hasattr(x, "element_spec"):  # a tf.data.Dataset
-        return any(
-            "string" in str(getattr(spec, "dtype", ""))
-            for spec in keras.tree.flatten(x.element_spec)
-        )
-    if isinstance(x, (list, tuple)):
-        return bool(x) and _holds_text(x[0])
-    kind = getattr(getattr(x, "dtype", None), "kind", "")
-    return kind in ("U", "S", "O") or "string" in str(getattr(x, "dtype", ""))
-
-
-def _check_prompts(inputs: Any) -> None:
-    """Raise where a prompt holds nothing to continue."""
-    if isinstance(inputs, dict) and "padding_mask" in inputs:
-        mask = np.asarray(ops.convert_to_numpy(inputs["padding_mask"]))
-        empty = not np.all(mask.any(axis=-1))
-    else:
-        texts = [inputs] if isinstance(inputs, str) else inputs
-        empty = isinstance(texts, (list, tuple)) and "" in texts
-    if empty:
-        raise ValueError(
-            "Each prompt must hold at least one token to continue. Received "
-            'an empty prompt. Pass some text, for example "\\n".'
         )

@@ -298,14 +298,31 @@ class _EvaluationTwin(StatefulModelMixin, keras.Model):
         owner = self.__dict__.get("_owner")
         return inputs if owner is None else owner[0].normalize_inputs(inputs)
 
-    def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
-        return self.__dict__["_owner"][0].compute_loss(*args, **kwargs)
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = False,
+    ) -> Any:
+        return self.__dict__["_owner"][0].compute_loss(
+            x, y, y_pred, sample_weight, training=training
+        )
+
+    @property
+    def metrics(self) -> list[Any]:
+        owner = self.__dict__["_owner"][0]
+        shared = getattr(owner, "token_metrics", None)
+        return [*super().metrics, *(shared.metrics if shared else ())]
 
     def compile_like_owner(self) -> None:
         """Take over loss and metrics as the owner was compiled with them."""
         owner = self.__dict__["_owner"][0]
         config = owner.get_compile_config() or {}
-        names = ("loss", "metrics", "weighted_metrics")
+        names: tuple[str, ...] = ("loss", "metrics", "weighted_metrics")
+        if getattr(owner, "head", None) and owner.head.deferred:
+            names = ()  # the loss feeds the metrics of the owner
         self.compile(
             run_eagerly=owner.run_eagerly,
             jit_compile=owner.jit_compile,
