@@ -136,6 +136,13 @@ def _prompt(options: argparse.Namespace) -> str:
                 f"{str(options.prompt_file)!r} ({error}). Pass another file "
                 "or use --prompt."
             ) from error
+    try:
+        prompt.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            "--prompt must be UTF-8 text. Received: bytes that are not. Check "
+            "the encoding of the terminal, or use --prompt-file."
+        ) from error
     if not prompt:
         raise ValueError(
             "The prompt must have at least one byte. Received: an empty one. "

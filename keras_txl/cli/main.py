@@ -5,11 +5,17 @@ Nothing here imports Keras, so that help and usage errors come at once.
 
 import argparse
 import os
+import signal
 import sys
+import threading
 import traceback
+from collections.abc import Iterator
 from collections.abc import Sequence
+from contextlib import contextmanager
+from types import FrameType
 
 from keras_txl import __version__
+from keras_txl.cli import convert
 from keras_txl.cli import evaluate
 from keras_txl.cli import generate
 from keras_txl.cli import inspect
@@ -18,7 +24,7 @@ from keras_txl.cli import score
 from keras_txl.cli import train
 from keras_txl.cli.quiet_libraries import import_keras_quietly
 
-VERBS = (quickstart, train, evaluate, generate, score, inspect)
+VERBS = (quickstart, train, evaluate, generate, score, inspect, convert)
 
 EXIT_FAILURE = 1
 EXIT_INTERRUPTED = 130  # as shells report SIGINT
@@ -81,10 +87,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = build_parser().parse_args(arguments)
     try:
-        options.check(options)
-        if not options.debug:
-            import_keras_quietly()
-        options.run(options)
+        with terminating_in_order():
+            options.check(options)
+            if not options.debug:
+                import_keras_quietly()
+            options.run(options)
         sys.stdout.flush()
     except KeyboardInterrupt as interrupt:
         # A verb that has more to tell puts it in the exception.
@@ -97,6 +104,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _tell(str(error) or type(error).__name__, options.debug)
         return EXIT_FAILURE
     return 0
+
+
+@contextmanager
+def terminating_in_order() -> Iterator[None]:
+    """SIGTERM ends the program through its `finally` blocks."""
+
+    def leave(number: int, _: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class _HelpFormatter(

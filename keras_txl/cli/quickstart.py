@@ -41,17 +41,20 @@ examples:
   keras-txl quickstart --corpus my_texts/ --minutes 10 --output my_report
 """
 
-HELD_OUT_BYTES = 2**18
+HELD_OUT_BYTES = 200_000
 VALIDATION_BYTES = 2**15
 PROMPT_BYTES = 200
 SAMPLE_BYTES = 400
 SAME_LOSS = 1e-5  # relative; a new process may sum in another order
 
-# Rough shares of the time after training, in steps of training for each
-# segment that is evaluated, and in seconds that do not depend on the model.
-EVALUATION_STEPS = 2.6
-RELOAD_STEPS = 0.5
-OTHER_SECONDS = 20.0
+# What comes after training takes, measured on two cores: for each segment
+# that is evaluated so many steps of training, and so many seconds whatever
+# the model.
+EVALUATION_STEPS = 1.9
+RELOAD_STEPS = 0.35
+OTHER_SECONDS = 15.0
+
+TRAINING_SHARE = 0.4  # of the time at least; a busy machine takes longer
 
 STARTED = time.monotonic()
 
@@ -128,6 +131,7 @@ def run(options: argparse.Namespace) -> None:
 def _quickstart(options: argparse.Namespace, corpus: Any, stage: Path) -> None:
     from keras_txl.cli.memory_table import hold_out
     from keras_txl.cli.report import NO_PLOTS
+    from keras_txl.cli.report import printable
     from keras_txl.cli.report import versions
     from keras_txl.cli.report import write_report
 
@@ -139,7 +143,7 @@ def _quickstart(options: argparse.Namespace, corpus: Any, stage: Path) -> None:
     table = _measure(options, lm, documents, was_cut)
     _print_table(table)
     sample = _sample(lm, held_out, stage, options.seed)
-    print(sample, end="\n\n")
+    print(printable(sample), end="\n\n")
     lm.save_to_preset(str(stage / MODEL_NAME))
     expected = table.evaluations[options.segment_length].nats
     reload_sentence = _prove_reload(
@@ -204,8 +208,9 @@ def _train(
         later = segments * (EVALUATION_STEPS + RELOAD_STEPS) * step_seconds
         later += OTHER_SECONDS + imported  # the new process imports as well
         spent = time.monotonic() - STARTED
+        total = options.minutes * 60
         steps = steps_in(
-            options.minutes * 60 - spent - later,
+            max(total - spent - later, TRAINING_SHARE * total),
             step_seconds,
             len(validation) * step_seconds / 2,
         )
@@ -246,18 +251,18 @@ def _print_table(table: Any) -> None:
     from rich.table import Table
 
     shown = Table(
-        title=f"Held-out text: {table.num_bytes:,} bytes, segments of "
-        f"{table.segment_length}"
+        title=f"{table.num_bytes:,} held-out bytes, "
+        f"segments of {table.segment_length}",
+        min_width=46,
     )
     shown.add_column("setting")
     shown.add_column("bits per byte", justify="right")
     for label, bits in table.rows():
-        if label in table.compressors and not shown.rows[-1].end_section:
+        if label == next(iter(table.compressors)):
             shown.add_section()
         shown.add_row(label, f"{bits:.4f}")
-    console = Console()
-    console.print(shown)
-    console.print(table.verdict(), highlight=False, markup=False)
+    Console().print(shown)
+    print(table.verdict(), end="\n\n")
 
 
 def _sample(lm: Any, held_out: Sequence[bytes], stage: Path, seed: int) -> str:

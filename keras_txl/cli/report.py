@@ -80,7 +80,7 @@ def write_report(
         "",
         "The prompt is held-out text; it ends where `sample.txt` says so.",
         "",
-        *(f"    {line}" for line in sample.splitlines()),
+        *(f"    {line}" for line in printable(sample).splitlines()),
         "",
         "## Saved model",
         "",
@@ -102,6 +102,14 @@ def write_report(
     ]
     (folder / "report.md").write_text("\n".join(lines), encoding="utf-8")
     return plotted
+
+
+def printable(text: str) -> str:
+    """`text` without what would move the cursor or colour a terminal."""
+    return "".join(
+        c if c in "\n\t" or c.isprintable() else "\N{REPLACEMENT CHARACTER}"
+        for c in text
+    )
 
 
 def versions() -> str:

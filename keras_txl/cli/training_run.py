@@ -199,7 +199,7 @@ def measure_step(
     gaps = [b - a for a, b in zip(times, times[1:], strict=False)]
     seconds = median(gaps[COMPILING_STEPS:] or gaps[-1:])
     stream = position.stream.stream
-    return TrainingPosition(stream.repeat(last)), seconds
+    return TrainingPosition(stream.repeat(last), last), seconds
 
 
 def run_plan(

@@ -1,7 +1,14 @@
 """Nothing overwritten unasked, nothing left half-written."""
 
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
+import keras_txl
 from keras_txl.cli.output_folder import check_output
 from keras_txl.cli.output_folder import staged_folder
 
@@ -28,6 +35,26 @@ def test_failure_leaves_everything_as_it_was(tmp_path, error):
             raise error
     assert names(tmp_path) == ["out"]
     assert (tmp_path / "out" / "file").read_text() == "old"
+
+
+def test_termination_leaves_nothing(tmp_path):
+    code = (
+        "import os, signal, sys, time\n"
+        "from pathlib import Path\n"
+        "from keras_txl.cli.main import terminating_in_order\n"
+        "from keras_txl.cli.output_folder import staged_folder\n"
+        "with terminating_in_order(), staged_folder(Path(sys.argv[1])) as s:\n"
+        "    (s / 'file').touch()\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    time.sleep(60)\n"
+    )
+    source = str(Path(keras_txl.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "out")],
+        env={**os.environ, "PYTHONPATH": source},
+    )
+    assert done.returncode == 128 + signal.SIGTERM
+    assert names(tmp_path) == []
 
 
 def test_entries_of_the_same_name_are_replaced_and_others_stay(tmp_path):

@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from keras_txl.cli.report import NO_PLOTS
+from keras_txl.cli.report import printable
 from keras_txl.cli.report import write_report
 from tests.cli.test_memory_table import table
 
@@ -53,6 +54,10 @@ def test_the_report_has_facts_table_and_verdict(tmp_path):
     assert table(-0.2, -0.1).verdict() in report
     assert "| 20 | 2.8854 | 3.6067 |" in report
     assert "| 10 |" not in report  # no validation there
+
+
+def test_control_characters_do_not_reach_the_terminal():
+    assert printable("a\x1b[31mb\r\n\té") == "a\ufffd[31mb\ufffd\n\té"
 
 
 def test_a_sample_cannot_break_the_markdown(tmp_path):
