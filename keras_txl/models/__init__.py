@@ -5,14 +5,18 @@ from keras_txl.models.causal_lm import TransformerXLCausalLM
 from keras_txl.models.causal_lm_preprocessor import (
     TransformerXLCausalLMPreprocessor,
 )
+from keras_txl.models.presets import PublishedConfiguration
+from keras_txl.models.presets import published_configuration
 from keras_txl.models.stateful_model import StatefulModel
 from keras_txl.tokenizers import TransformerXLByteTokenizer
 
 TransformerXLByteTokenizer.backbone_cls = TransformerXLBackbone
 
 __all__ = [
+    "PublishedConfiguration",
     "StatefulModel",
     "TransformerXLBackbone",
     "TransformerXLCausalLM",
     "TransformerXLCausalLMPreprocessor",
+    "published_configuration",
 ]
