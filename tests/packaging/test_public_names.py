@@ -8,6 +8,12 @@ import pytest
 import keras_txl
 
 PUBLIC = {
+    "convert": [
+        "from_huggingface",
+        "from_original_pytorch",
+        "from_original_tensorflow",
+        "to_original_pytorch",
+    ],
     "data": ["SegmentStream", "load_corpus"],
     "evaluation": ["evaluate_stream"],
     "layers": [
