@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from tests.oracles.golden_bins import named_bins
 from tests.oracles.model_oracle import Memory
 from tests.oracles.model_oracle import OracleConfig
 from tests.oracles.model_oracle import Weights
+from tests.oracles.position_oracle import add_positions
 
 FOLDER = Path(__file__).parent / "golden"
 
@@ -40,8 +42,28 @@ OTHERS = (
     "hf_untie_r",
     "hf_varlen_ignore",
 )
-ALL = NAMED + OTHERS
+POSITIONS = (
+    "kim_attn1",
+    "kim_attn1_clamp",
+    "kim_attn1_longer_than_table",
+    "kim_attn2_nomem",
+    "kim_attn3_nomem",
+)
+ALL = NAMED + OTHERS + POSITIONS
+# The original adds positions into its memory: see `golden/README.md`.
+FIRST_SEGMENT = ("kim_attn2_mem", "kim_attn3_mem")
 CURVES = ("curve_kim",)
+ADAPTIVE = (
+    "kim_adaptive_div1",
+    "kim_adaptive_div1_proj",
+    "kim_adaptive_div2",
+    "kim_adaptive_div2_alltied",
+    "kim_adaptive_div2_untied",
+    "hf_adaptive_div1",
+    "hf_adaptive_div1_proj",
+    "hf_adaptive_div2",
+    "hf_adaptive_div2_untied",
+)
 WITH_GRADIENTS = (
     "kim_default",
     "kim_nomem",
@@ -50,8 +72,18 @@ WITH_GRADIENTS = (
     "kim_headdim",
     "kim_same_length",
     "kim_untied_proj",
+    "kim_attn1",
+    "kim_attn2_nomem",
+    "kim_attn3_nomem",
     "hf_default",
     "hf_untie_r",
+)
+# attn_type of the original.
+SCHEMES = (
+    "relative_sinusoidal",
+    "relative_learned",
+    "absolute_sinusoidal",
+    "absolute_learned",
 )
 
 
@@ -96,6 +128,14 @@ class Golden:
     def memory_length(self) -> int:
         return self.segments[0].memory_length
 
+    @property
+    def max_distance(self) -> int | None:
+        """Rows of a learned table, if there is one."""
+        for name in ("layer_0.distance_keys", "layer_0.positions"):
+            if name in self.weights:
+                return len(self.weights[name])
+        return None
+
     def initial_memory(self) -> Memory:
         """The memory before segment 0 as a value of M slots."""
         return to_memory(self.first_states, self.memory_length)
@@ -117,6 +157,27 @@ class Curve:
     targets: np.ndarray
     optimizers: dict[str, dict[str, Any]]
     losses: dict[str, np.ndarray]
+
+
+def with_positions(model: Golden, states: np.ndarray) -> np.ndarray:
+    """Memory `(B, L, M, D)` as attn_type 2 and 3 of the original hold it.
+
+    It stores what a layer reads, positions of the segment included.
+    """
+    stored = states.astype(np.float64)
+    for layer in range(model.config.num_layers):
+        for row in stored[:, layer]:
+            _, row[:] = add_positions(
+                model.config.position,
+                model.config.clamp_length,
+                lambda name, layer=layer: model.weights[
+                    f"layer_{layer}.{name}"
+                ].astype(np.float64),
+                layer,
+                [],
+                list(row),
+            )
+    return stored
 
 
 def load_curve(name: str) -> Curve:
@@ -237,6 +298,7 @@ def _oracle_config(config: dict[str, Any]) -> OracleConfig:
             not _is_kim(config) and not config.get("explicit_empty_mems", False)
         ),
         layer_norm_epsilon=arguments.get("layer_norm_epsilon", 1e-5),
+        position=SCHEMES[arguments.get("attn_type", 0)],
     )
 
 
@@ -255,7 +317,7 @@ def _below(prefix: str, raw: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 def _named(raw: dict[str, np.ndarray], arguments: dict[str, Any]) -> Weights:
     """Arrays under the oracle's names; those that are absent stay absent.
 
-    Biases shared by all layers are `content_bias` and `position_bias`
+    Biases that all layers share are `content_bias` and `position_bias`
     besides the copies that each layer gets.
     """
     heads = (arguments["n_head"], arguments["d_head"])
@@ -270,14 +332,18 @@ def _named(raw: dict[str, np.ndarray], arguments: dict[str, Any]) -> Weights:
         if key in raw:
             named[name] = raw[key].T.reshape(shape)
 
-    put("embedding", "word_emb.emb_layers.0.weight")
-    if "word_emb.emb_projs.0" in raw:
-        named["embedding_projection"] = raw["word_emb.emb_projs.0"].T
-    put("output_embedding", "crit.out_layers.0.weight")
-    if "crit.out_projs.0" in raw:
-        named["output_projection"] = raw["crit.out_projs.0"].T
-    put("output_bias", "crit.out_layers.0.bias")
-    if not arguments.get("untie_r", False):
+    if arguments.get("cutoffs"):
+        named |= named_bins(raw, is_kim="n_token" in arguments)
+    else:
+        put("embedding", "word_emb.emb_layers.0.weight")
+        if "word_emb.emb_projs.0" in raw:
+            named["embedding_projection"] = raw["word_emb.emb_projs.0"].T
+        put("output_embedding", "crit.out_layers.0.weight")
+        if "crit.out_projs.0" in raw:
+            named["output_projection"] = raw["crit.out_projs.0"].T
+        put("output_bias", "crit.out_layers.0.bias")
+    scheme = SCHEMES[arguments.get("attn_type", 0)]
+    if scheme == "relative_sinusoidal" and not arguments.get("untie_r", False):
         put("content_bias", "r_w_bias")
         put("position_bias", "r_r_bias")
     for layer in range(arguments["n_layer"]):
@@ -286,10 +352,13 @@ def _named(raw: dict[str, np.ndarray], arguments: dict[str, Any]) -> Weights:
         feedforward = f"layers.{layer}.pos_ff."
         if attention + "qkv_net.weight" in raw:
             thirds = np.split(raw[attention + "qkv_net.weight"], 3)
-            for name, third in zip(
-                ("query", "key", "value"), thirds, strict=True
-            ):
-                named[new + name] = third.T.reshape(hidden_dim, *heads)
+        elif attention + "q_net.weight" in raw:
+            halves = np.split(raw[attention + "kv_net.weight"], 2)
+            thirds = [raw[attention + "q_net.weight"], *halves]
+        else:
+            thirds = []
+        for name, third in zip(("query", "key", "value"), thirds):
+            named[new + name] = third.T.reshape(hidden_dim, *heads)
         put_transposed(
             new + "relative_key",
             attention + "r_net.weight",
@@ -304,6 +373,7 @@ def _named(raw: dict[str, np.ndarray], arguments: dict[str, Any]) -> Weights:
         ):
             put(new + name, key)
             put(new + name, attention + key)
+        _put_position_tables(scheme, raw, new, layer, named)
         put(new + "attention_norm_gain", attention + "layer_norm.weight")
         put(new + "attention_norm_bias", attention + "layer_norm.bias")
         inner = arguments["d_inner"]
@@ -322,3 +392,23 @@ def _named(raw: dict[str, np.ndarray], arguments: dict[str, Any]) -> Weights:
         put(new + "feedforward_norm_gain", feedforward + "layer_norm.weight")
         put(new + "feedforward_norm_bias", feedforward + "layer_norm.bias")
     return named
+
+
+def _put_position_tables(
+    scheme: str,
+    raw: dict[str, np.ndarray],
+    prefix: str,
+    layer: int,
+    named: Weights,
+) -> None:
+    """Tables of attn_type 1 and 3: one array for all layers in the file."""
+    if "r_emb" not in raw:
+        return
+    table = raw["r_emb"][layer]  # (R, N, H)
+    if scheme == "relative_learned":
+        named[prefix + "content_bias"] = raw["r_w_bias"][layer]
+        named[prefix + "distance_keys"] = table
+        named[prefix + "distance_biases"] = raw["r_bias"][layer]
+    else:
+        # The original splits the hidden width by heads for the table alone.
+        named[prefix + "positions"] = table.reshape(len(table), -1)

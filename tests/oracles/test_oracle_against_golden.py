@@ -14,7 +14,8 @@ from tests.tolerances import assert_close
 
 def test_every_file_of_the_folder_is_used():
     stored = sorted(path.stem for path in golden.FOLDER.glob("*.npz"))
-    assert stored == sorted(golden.ALL + golden.CURVES)
+    used = golden.ALL + golden.FIRST_SEGMENT + golden.CURVES + golden.ADAPTIVE
+    assert stored == sorted(used)
 
 
 @pytest.mark.parametrize("name", golden.ALL)
@@ -49,6 +50,31 @@ def test_oracle_repeats_losses_hidden_states_and_memory(name):
                 what + "memory",
             )
     assert model.segments[-1].states is not None
+
+
+@pytest.mark.parametrize("name", golden.FIRST_SEGMENT)
+def test_first_segment_of_absolute_positions_with_memory(name):
+    """Later segments differ: the original adds positions in place.
+
+    What it hands on as memory is a layer's input with positions added, and
+    the next segment adds those of its own places on top, and so on. Ours
+    never holds a position.
+    """
+    model = golden.load_golden(name, "float64")
+    segment = model.segments[0]
+    memory = model.initial_memory()
+    result = run_model(
+        model.config, model.weights, segment.inputs, None, memory
+    )
+    losses = token_losses(result.logits, segment.targets)
+    assert_close(result.hidden, segment.hidden, tolerances.FLOAT64, "hidden")
+    assert_close(losses, segment.losses, tolerances.FLOAT64, "losses")
+    assert_close(
+        golden.with_positions(model, result.memory["states"]),
+        golden.load_golden(name).segments[0].states,
+        tolerances.FLOAT32,
+        "memory with positions added",
+    )
 
 
 def test_zeros_that_are_attended_may_also_be_empty_slots():

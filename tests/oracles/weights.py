@@ -7,6 +7,7 @@ import numpy as np
 
 from tests.oracles.golden import Curve
 from tests.oracles.golden import Golden
+from tests.oracles.golden_bins import adaptive_arguments
 from tests.oracles.model_oracle import Weights
 from tests.tolerances import to_numpy
 
@@ -30,6 +31,13 @@ class Entry:
 
 Entries = dict[str, Entry]
 
+DISTANCE_TABLES = {
+    "relative_key": "distance_keys",
+    "distance_bias": "distance_biases",
+    "relative_value": "distance_values",
+}
+"""Names of the oracle for what `PositionTerms.tables` gives."""
+
 
 def randomize(layer: Any, seed: int, scale: float = 0.3) -> None:
     """Draw every weight, bias, norm, u and v from N(0, scale).
@@ -45,14 +53,40 @@ def oracle_variables(lm: Any) -> Entries:
     """Every trainable variable of a `TransformerXLCausalLM`, once.
 
     Shared u and v are `content_bias` and `position_bias`; a tied table or
-    projection appears under the name of the input.
+    projection appears under the name of the input. Tables of clipped
+    distances, which the layers share, appear in each.
     """
     backbone = lm.backbone
-    table = backbone.token_embedding
+    if backbone.cutoffs is None:
+        entries = _plain_entries(lm)
+    else:
+        entries = adaptive_entries(
+            backbone.token_embedding, lm.adaptive_softmax
+        )
+    if backbone.attention_biases is not None:  # shared by all layers
+        first = backbone.transformer_layers[0]
+        entries.update(_bias_entries(first.attention, ""))
+    for index, block in enumerate(backbone.transformer_layers):
+        prefix = f"layer_{index}."
+        entries.update(_block_entries(block, prefix))
+        if backbone.attention_biases is None:
+            entries.update(_bias_entries(block.attention, prefix))
+        if backbone.position == "absolute_learned":
+            positions = backbone.absolute_positions[index]
+            entries[prefix + "positions"] = Entry(positions.encoding.table)
+    known = {id(entry.variable) for entry in entries.values()}
+    unknown = [v.path for v in lm.trainable_variables if id(v) not in known]
+    if unknown or len(known) != len(lm.trainable_variables):
+        raise AssertionError(f"variables without a name: {unknown}")
+    return entries
+
+
+def _plain_entries(lm: Any) -> Entries:
+    table = lm.backbone.token_embedding
     entries = {"embedding": Entry(table.embeddings)}
     if not table.tie_weights:
         entries["output_embedding"] = Entry(table.reverse_embeddings, True)
-    projection = backbone.embedding_projection
+    projection = lm.backbone.embedding_projection
     if projection is not None:
         entries["embedding_projection"] = Entry(projection.kernel)
         if not projection.tie_weights:
@@ -60,19 +94,44 @@ def oracle_variables(lm: Any) -> Entries:
                 projection.reverse_kernel, True
             )
     entries["output_bias"] = Entry(lm.output_bias.bias)
-    if backbone.share_attention_biases:
-        first = backbone.transformer_layers[0]
-        entries.update(_bias_entries(first.attention, ""))
-    for index, block in enumerate(backbone.transformer_layers):
-        prefix = f"layer_{index}."
-        entries.update(_block_entries(block, prefix))
-        if not backbone.share_attention_biases:
-            entries.update(_bias_entries(block.attention, prefix))
-    known = {id(entry.variable) for entry in entries.values()}
-    unknown = [v.path for v in lm.trainable_variables if id(v) not in known]
-    if unknown or len(known) != len(lm.trainable_variables):
-        raise AssertionError(f"variables without a name: {unknown}")
     return entries
+
+
+def adaptive_entries(embedding: Any, softmax: Any) -> Entries:
+    """Variables of an adaptive embedding and softmax, each once.
+
+    Names are those of `adaptive_oracle.py`; a tied table or projection
+    appears under the name of the input.
+    """
+    entries = {
+        "output_bias": Entry(softmax.bias),
+        "cluster_kernel": Entry(softmax.cluster_kernel),
+        "cluster_bias": Entry(softmax.cluster_bias),
+    }
+    groups = {
+        "table": embedding.tables,
+        "projection": embedding.projections,
+        "output_table": softmax.tables or (),
+        "output_projection": softmax.projections,
+    }
+    for name, variables in groups.items():
+        for index, variable in enumerate(variables):
+            if variable is not None:
+                entries[f"{name}_{index}"] = Entry(variable)
+    return entries
+
+
+def adaptive_weights(embedding: Any, softmax: Any) -> Weights:
+    """The same as arrays for `adaptive_oracle.py`, the tied ones twice."""
+    weights = _weights(adaptive_entries(embedding, softmax))
+    for index in range(len(embedding.tables)):
+        weights.setdefault(f"output_table_{index}", weights[f"table_{index}"])
+    for index in range(len(softmax.projections)):
+        shared = min(index, len(embedding.projections) - 1)
+        weights.setdefault(
+            f"output_projection_{index}", weights[f"projection_{shared}"].T
+        )
+    return weights
 
 
 def oracle_weights(lm: Any) -> Weights:
@@ -107,13 +166,23 @@ def golden_lm(golden: Golden | Curve, **overrides: Any) -> Any:
             "memory_length": golden.memory_length,
             "attention_window": config.attention_window,
             "clamp_length": config.clamp_length,
-            "share_attention_biases": not arguments.get("untie_r", False),
+            "share_attention_biases": not (
+                arguments.get("untie_r", False)
+                or config.position == "relative_learned"
+            ),
+            "position": config.position,
+            "max_distance": getattr(golden, "max_distance", None),
             "normalize_first": config.normalize_first,
             "layer_norm_epsilon": config.layer_norm_epsilon,
             "dropout": 0.0,
             "tie_embeddings": arguments.get("tie_weight", True),
             "tie_projections": arguments.get("tie_projs", [False])[0],
             "attend_empty_memory": config.attend_empty_memory,
+            **(
+                adaptive_arguments(arguments)
+                if arguments.get("cutoffs")
+                else {}
+            ),
             **overrides,
         }
     )
@@ -142,19 +211,27 @@ def block_weights(block: Any, prefix: str) -> Weights:
 
 
 def _attention_entries(attention: Any, prefix: str) -> Entries:
-    return {
+    names = ["query", "key", "value", "output"]
+    terms = attention.position_terms
+    if terms is None:
+        names.append("relative_key")
+    entries = {
         f"{prefix}{name}": Entry(
             getattr(attention, f"{name}_projection").kernel
         )
-        for name in ("query", "key", "value", "relative_key", "output")
+        for name in names
     }
+    for name, table in ({} if terms is None else terms.tables()).items():
+        entries[prefix + DISTANCE_TABLES[name]] = Entry(table.table)
+    return entries
 
 
 def _bias_entries(attention: Any, prefix: str) -> Entries:
-    biases = attention.attention_biases
+    """u and v, where the scheme of positions has them."""
     return {
-        f"{prefix}content_bias": Entry(biases.content_bias),
-        f"{prefix}position_bias": Entry(biases.position_bias),
+        f"{prefix}{name}": Entry(getattr(attention.attention_biases, name))
+        for name in ("content_bias", "position_bias")
+        if getattr(attention.attention_biases, name, None) is not None
     }
 
 
