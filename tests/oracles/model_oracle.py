@@ -15,6 +15,11 @@ Weights are a plain dict of arrays; `l` is the number of a layer:
 | `layer_l.output`                        | (N, H, D) | heads to residual    |
 | `layer_l.content_bias`                  | (N, H)    | u                    |
 | `layer_l.position_bias`                 | (N, H)    | v                    |
+| `layer_l.distance_keys`                 | (R, N, H) | learned; clipped:    |
+|                                         | (R, H)    | one for all heads    |
+| `layer_l.distance_biases`               | (R, N)    | learned              |
+| `layer_l.distance_values`               | (R, H)    | clipped              |
+| `layer_l.positions`                     | (R, D)    | absolute, learned    |
 | `layer_l.attention_norm_gain`, `_bias`  | (D,)      |                      |
 | `layer_l.intermediate_kernel`, `_bias`  | (D, F)    |                      |
 | `layer_l.feedforward_kernel`, `_bias`   | (F, D)    |                      |
@@ -22,6 +27,10 @@ Weights are a plain dict of arrays; `l` is the number of a layer:
 | `output_embedding`                      | (V, E)    | equal to the input   |
 | `output_projection`                     | (E, D)    | ones where tied      |
 | `output_bias`                           | (V,)      |                      |
+
+Which of them exist depends on the scheme of positions; u, v and
+`distance_values` that are absent count as zeros. Rows of tables are told in
+`position_oracle.py`.
 """
 
 import math
@@ -30,10 +39,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from tests.oracles.attention_oracle import PADDING
-from tests.oracles.attention_oracle import distance_encoding
 from tests.oracles.attention_oracle import resolve_window
 from tests.oracles.attention_oracle import runs_of_row
 from tests.oracles.attention_oracle import usable_length
+from tests.oracles.position_oracle import Read
+from tests.oracles.position_oracle import add_positions
+from tests.oracles.position_oracle import distance_terms
 
 Weights = dict[str, np.ndarray]
 Memory = dict[str, np.ndarray]
@@ -50,6 +61,7 @@ class OracleConfig:
     attend_empty_memory: bool = False
     activation: str = "relu"
     layer_norm_epsilon: float = 1e-5
+    position: str = "relative_sinusoidal"
 
 
 @dataclass(frozen=True)
@@ -113,11 +125,20 @@ def run_model(
             for age, state in enumerate(reversed(kept)):
                 new_memory["states"][row, layer, -1 - age] = state
             new_memory["length"][row] = len(kept)
+            # Memory was taken before: positions are never part of it.
+            context, x = add_positions(
+                config.position,
+                config.clamp_length,
+                _reader(weights, f"layer_{layer}."),
+                layer,
+                zeros + remembered,
+                x,
+            )
             x = run_layer(
                 config,
                 weights,
                 f"layer_{layer}.",
-                zeros + remembered,
+                context,
                 x,
                 token_runs,
                 resolve_window(config.attention_window, memory_length),
@@ -187,9 +208,7 @@ def run_layer(
     window: int | None,
 ) -> list[np.ndarray]:
     """One block over the tokens of one row; memory belongs to run 0."""
-
-    def w(name: str) -> np.ndarray:
-        return weights[prefix + name].astype(np.float64)
+    w = _reader(weights, prefix)
 
     def norm(name: str, state: np.ndarray) -> np.ndarray:
         centred = state - state.mean()
@@ -216,21 +235,30 @@ def run_layer(
     return outputs
 
 
+def _reader(weights: Weights, prefix: str) -> Read:
+    """Gives the weights of a layer; absent biases and values are zeros."""
+
+    def w(name: str) -> np.ndarray:
+        optional = ("content_bias", "position_bias", "distance_values")
+        if name in optional and prefix + name not in weights:
+            like = "distance_keys" if name == "distance_values" else "query"
+            shape = weights[prefix + like].shape
+            return np.zeros(shape if like == "distance_keys" else shape[1:])
+        return weights[prefix + name].astype(np.float64)
+
+    return w
+
+
 def _attend(config, w, context, num_memory, token_runs, window):
     """What attention adds to each token of the segment."""
     context_runs = [0] * num_memory + list(token_runs)
     hidden_dim, num_heads, head_dim = w("query").shape
     keys = [np.einsum("d,dnh->nh", state, w("key")) for state in context]
     values = [np.einsum("d,dnh->nh", state, w("value")) for state in context]
-    relative_keys = {}
-    for distance in range(len(context)):
-        clamped = distance
-        if config.clamp_length is not None:
-            clamped = min(distance, config.clamp_length)
-        encoding = distance_encoding([clamped], hidden_dim)[0]
-        relative_keys[distance] = np.einsum(
-            "d,dnh->nh", encoding, w("relative_key")
-        )
+    terms = [
+        distance_terms(config.position, config.clamp_length, w, distance)
+        for distance in range(len(context))
+    ]
     updates = []
     for i, run in enumerate(token_runs):
         here = num_memory + i
@@ -243,14 +271,13 @@ def _attend(config, w, context, num_memory, token_runs, window):
         update = np.zeros(hidden_dim)
         for n in range(num_heads):
             u = w("content_bias")[n]
-            v = w("position_bias")[n]
             scores = []
             for j in seen:
-                r = relative_keys[here - j][n]
+                r = terms[here - j].key[n]
                 content_addressing = query[n] @ keys[j][n]  # (a)
                 content_dependent_position = query[n] @ r  # (b)
                 global_content_bias = u @ keys[j][n]  # (c)
-                global_position_bias = v @ r  # (d)
+                global_position_bias = terms[here - j].bias[n]  # (d)
                 score = (
                     content_addressing
                     + content_dependent_position
@@ -261,7 +288,8 @@ def _attend(config, w, context, num_memory, token_runs, window):
             top = max(scores)
             mass = [math.exp(score - top) for score in scores]
             for j, m in zip(seen, mass, strict=True):
-                head = (m / sum(mass)) * values[j][n]
+                value = values[j][n] + terms[here - j].value[n]
+                head = (m / sum(mass)) * value
                 update += head @ w("output")[n]
         updates.append(update)
     return updates
