@@ -14,6 +14,11 @@ import keras
 from keras_txl.aliases import Tensor
 from keras_txl.layers.memory_bank import check_bank
 from keras_txl.layers.segment_memory import SegmentMemory
+from keras_txl.models.reset_at_restart import ResetAtRestart
+from keras_txl.models.training_data import batches_per_pass
+from keras_txl.models.training_data import is_array_data
+from keras_txl.models.training_data import rows_of_first_batch
+from keras_txl.models.training_data import steady_validation_data
 
 
 class StatefulModelMixin:
@@ -79,6 +84,12 @@ class StatefulModelMixin:
         for memory in self.segment_memories:
             memory.reset_state(bank, rows)
 
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        # Twins have losses and metrics from the last call of `compile`.
+        self.__dict__.pop("_evaluation_twins", None)
+        base: Any = super()
+        base.compile(*args, **kwargs)
+
     def fit(
         self,
         x: Any = None,
@@ -112,11 +123,15 @@ class StatefulModelMixin:
             ValueError: if the data would be shuffled or comes from several
                 workers, or a batch is larger than the memory.
         """
+        kwargs["validation_data"] = steady_validation_data(
+            kwargs.get("validation_data"), kwargs.get("validation_steps")
+        )
         capacity = self.memory_batch_size
         if capacity is None:
-            return self._loop("fit", x)(
-                x, y, batch_size=batch_size, epochs=epochs, **kwargs
-            )
+            with self._kept_variables():
+                return self._loop("fit", x)(
+                    x, y, batch_size=batch_size, epochs=epochs, **kwargs
+                )
         if kwargs.get("shuffle"):
             raise ValueError(
                 "`shuffle` must be False for a model with memory: row r of a "
@@ -125,11 +140,11 @@ class StatefulModelMixin:
                 "`batch_size=None` to train without memory."
             )
         batch_size = self._check_training_data(x, batch_size, capacity)
-        restarts = _ResetAtRestart(
+        restarts = ResetAtRestart(
             self,
             reset_memory,
             kwargs.get("steps_per_epoch"),
-            _batches_per_pass(x, batch_size),
+            batches_per_pass(x, batch_size),
         )
         callbacks = kwargs.pop("callbacks", None) or []
         if isinstance(callbacks, keras.callbacks.Callback):
@@ -139,14 +154,15 @@ class StatefulModelMixin:
         else:
             callbacks = [restarts, *callbacks]
         kwargs["shuffle"] = False
-        return self._loop("fit", x)(
-            x,
-            y,
-            batch_size=batch_size,
-            epochs=epochs,
-            callbacks=callbacks,
-            **kwargs,
-        )
+        with self._kept_variables():
+            return self._loop("fit", x)(
+                x,
+                y,
+                batch_size=batch_size,
+                epochs=epochs,
+                callbacks=callbacks,
+                **kwargs,
+            )
 
     def evaluate(
         self,
@@ -165,8 +181,9 @@ class StatefulModelMixin:
         twin = self._twin(x, batch_size)
         if twin is not None:
             kwargs.pop("_use_cached_eval_dataset", None)
+            self._synchronize()
             return twin.evaluate(x, y, batch_size=batch_size, **kwargs)
-        if batch_size is None and _is_array_data(x):
+        if batch_size is None and is_array_data(x):
             batch_size = self.memory_batch_size
         with self._clean_evaluation():
             return self._loop("evaluate", x)(
@@ -185,8 +202,9 @@ class StatefulModelMixin:
         self._check_workers(x)
         twin = self._twin(x, batch_size)
         if twin is not None:
+            self._synchronize()
             return twin.predict(x, batch_size=batch_size, **kwargs)
-        if batch_size is None and _is_array_data(x):
+        if batch_size is None and is_array_data(x):
             batch_size = self.memory_batch_size
         with self._clean_evaluation():
             return self._loop("predict", x)(x, batch_size=batch_size, **kwargs)
@@ -201,7 +219,7 @@ class StatefulModelMixin:
     def _twin(self, x: Any, batch_size: int | None) -> Any:
         """A model of larger banks over the same weights, if one is needed."""
         capacity = self.memory_batch_size
-        rows = batch_size or _rows_of_first_batch(x)
+        rows = batch_size or rows_of_first_batch(x)
         if capacity is None or rows is None or rows <= capacity:
             return None
         twins = self.__dict__.setdefault("_evaluation_twins", {})
@@ -209,11 +227,11 @@ class StatefulModelMixin:
             graph = self.graph_for_batch(rows)
             if graph is None:
                 return None
+            twin = _EvaluationTwin(self, *graph)
+            twin.compile_like_owner()
             # A tuple hides the twin from Keras, which would save it.
-            twins[rows] = (_EvaluationTwin(self, *graph),)
-        twin = twins[rows][0]
-        twin.compile_like_owner()
-        return twin
+            twins[rows] = (twin,)
+        return twins[rows][0]
 
     def _loop(self, name: str, x: Any) -> Any:
         """The Keras method `name` that suits the data `x`."""
@@ -237,7 +255,7 @@ class StatefulModelMixin:
     ) -> int | None:
         """Refuse what would mix streams; choose a batch size for arrays."""
         self._check_workers(x)
-        rows = batch_size or _rows_of_first_batch(x)
+        rows = batch_size or rows_of_first_batch(x)
         if rows is not None and rows > capacity:
             raise ValueError(
                 "A training batch must not have more rows than the memory "
@@ -245,26 +263,45 @@ class StatefulModelMixin:
                 f"was built with batch_size={capacity}. Use smaller batches, "
                 "or build the model with a larger `batch_size`."
             )
-        if batch_size is None and _is_array_data(x):
+        if batch_size is None and is_array_data(x):
             return capacity
         return batch_size
 
-    @contextmanager
-    def _clean_evaluation(self) -> Iterator[None]:
-        """An empty evaluation bank, and variables that survive an error.
-
-        On JAX the trainer takes all variables away before the first batch of
-        an evaluation and does not give them back if that batch fails.
-        """
+    def _synchronize(self) -> None:
+        """Give variables what training on JAX keeps apart from them."""
         synchronize = getattr(self, "jax_state_sync", None)
         if synchronize is not None:
             synchronize()
+
+    @contextmanager
+    def _clean_evaluation(self) -> Iterator[None]:
+        """An empty evaluation bank, and variables that survive an error."""
+        self._synchronize()
         self.reset_memory("eval")
-        kept = [(variable, variable.value) for variable in self.variables]
+        with self._kept_variables():
+            yield
+
+    @contextmanager
+    def _kept_variables(self) -> Iterator[None]:
+        """Variables that survive an error.
+
+        On JAX the trainer takes all variables away before the first batch and
+        does not give them back if that batch fails, nor, in an evaluation, if
+        a later one does.
+        """
+        optimizer = getattr(self, "optimizer", None)
+        variables = [
+            *self.variables,
+            *(optimizer.variables if optimizer else ()),
+        ]
+        kept = [(variable, variable.value) for variable in variables]
         try:
             yield
         except BaseException:
-            for variable, value in kept:
+            lost = [pair for pair in kept if not _is_readable(pair[0])]
+            if any(value.is_deleted() for _, value in lost):
+                self._synchronize()  # a step has used them up
+            for variable, value in lost:
                 if not _is_readable(variable):
                     variable.assign(value)
             raise
@@ -332,39 +369,6 @@ class _EvaluationTwin(StatefulModelMixin, keras.Model):
         )
 
 
-class _ResetAtRestart(keras.callbacks.Callback):
-    """Empties the training bank when the data starts from its beginning."""
-
-    def __init__(
-        self,
-        model: StatefulModelMixin,
-        at_begin: bool,
-        steps_per_epoch: int | None,
-        batches_per_pass: int | None,
-    ) -> None:
-        super().__init__()
-        self.stateful_model = model
-        self.due = at_begin
-        self.steps_per_epoch = steps_per_epoch
-        self.batches_per_pass = batches_per_pass
-        self.batches_seen = 0
-
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        if self.due:
-            self.stateful_model.reset_memory("train")
-        self.due = self.steps_per_epoch is None
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        # With `steps_per_epoch` the iterator goes on over epochs and restarts
-        # at the end of the epoch that used up the data.
-        self.batches_seen += self.steps_per_epoch or 0
-        if self.batches_per_pass and (
-            self.batches_seen >= self.batches_per_pass
-        ):
-            self.due = True
-            self.batches_seen = 0
-
-
 def _memories_of(model: Any) -> Iterator[SegmentMemory]:
     for layer in model.layers:
         if isinstance(layer, SegmentMemory):
@@ -378,33 +382,3 @@ def _is_readable(variable: keras.Variable) -> bool:
         return variable.value is not None
     except TypeError:  # taken away: Keras tries to initialize it anew
         return False
-
-
-def _is_array_data(x: Any) -> bool:
-    leaves = keras.tree.flatten(x)
-    return bool(leaves) and all(
-        hasattr(leaf, "shape") and hasattr(leaf, "dtype") for leaf in leaves
-    )
-
-
-def _rows_of_first_batch(x: Any) -> int | None:
-    """Rows of a batch, where the data tells without being used up."""
-    if isinstance(x, keras.utils.PyDataset):
-        return int(keras.tree.flatten(x[0])[0].shape[0])
-    if hasattr(x, "element_spec"):  # a tf.data.Dataset
-        shape = keras.tree.flatten(x.element_spec)[0].shape
-        return shape[0] if shape.rank else None
-    return None
-
-
-def _batches_per_pass(x: Any, batch_size: int | None) -> int | None:
-    """Batches of one pass over the data, where it can be known."""
-    if isinstance(x, keras.utils.PyDataset):
-        return x.num_batches
-    if _is_array_data(x) and batch_size:
-        return -(-keras.tree.flatten(x)[0].shape[0] // batch_size)
-    try:
-        length = len(x)
-    except (TypeError, AttributeError):
-        return None
-    return int(length)

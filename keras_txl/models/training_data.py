@@ -1,0 +1,91 @@
+"""What a stateful model must know of the data that Keras will read.
+
+Axes: B rows.
+"""
+
+from collections.abc import Iterator
+from threading import Lock
+from types import GeneratorType
+from typing import Any
+
+import keras
+
+
+def is_array_data(x: Any) -> bool:
+    """Whether data are arrays or tensors, which Keras cuts into batches."""
+    leaves = keras.tree.flatten(x)
+    return bool(leaves) and all(
+        hasattr(leaf, "shape") and hasattr(leaf, "dtype") for leaf in leaves
+    )
+
+
+def rows_of_first_batch(x: Any) -> int | None:
+    """Rows of a batch, where the data tells without being used up."""
+    if isinstance(x, keras.utils.PyDataset):
+        return int(keras.tree.flatten(x[0])[0].shape[0])
+    if hasattr(x, "element_spec"):  # a tf.data.Dataset
+        shape = keras.tree.flatten(x.element_spec)[0].shape
+        return shape[0] if shape.rank else None
+    return None
+
+
+def batches_per_pass(x: Any, batch_size: int | None) -> int | None:
+    """Batches of one pass over the data, where it can be known."""
+    if isinstance(x, keras.utils.PyDataset):
+        return x.num_batches
+    if is_array_data(x) and batch_size:
+        return -(-keras.tree.flatten(x)[0].shape[0] // batch_size)
+    try:
+        length = len(x)
+    except (TypeError, AttributeError):
+        return None
+    return int(length)
+
+
+def steady_validation_data(data: Any, steps: int | None) -> Any:
+    """Validation data from which each validation reads on where it should."""
+    if isinstance(data, GeneratorType) and steps:
+        return GeneratorPasses(data, steps)
+    return data
+
+
+class GeneratorPasses(keras.utils.PyDataset):
+    """A generator as validation data, `num_batches` for each validation.
+
+    Keras opens a new iterator for each validation, in which the first batches
+    of a generator come again and those after them have moved on: memory would
+    meet text that does not follow. Here a batch that is asked for again is
+    given again until the pass is complete.
+
+    Args:
+        generator: yields batches.
+        num_batches: int. Batches of one pass.
+    """
+
+    def __init__(self, generator: Iterator[Any], num_batches: int) -> None:
+        super().__init__()
+        self._generator = generator
+        self._num_batches = num_batches
+        self._batches: list[Any] = []  # of the present pass
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return self._num_batches
+
+    def __getitem__(self, index: int) -> Any:
+        with self._lock:
+            if index == 0 and len(self._batches) == self._num_batches:
+                self._batches = []
+            while len(self._batches) <= index:
+                self._batches.append(self._next_batch())
+            return self._batches[index]
+
+    def _next_batch(self) -> Any:
+        for batch in self._generator:
+            return batch
+        raise ValueError(
+            "`validation_data` ran out: a generator must yield "
+            "`validation_steps` batches for every validation. Received: "
+            f"{len(self._batches)} of {self._num_batches} batches. Yield for "
+            "ever, or pass a `keras_txl.data.SegmentStream`."
+        )

@@ -1,0 +1,586 @@
+"""What calls, `fit`, `evaluate` and `predict` do to the memory banks."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_txl.data import SegmentStream
+from tests import tolerances
+from tests.oracles.value_losses import batch_means
+from tests.oracles.value_losses import mean_loss
+from tests.oracles.value_losses import segment_losses
+from tests.oracles.weights import randomize
+from tests.tolerances import assert_close
+from tests.tolerances import to_numpy
+
+IDS = np.random.default_rng(2).integers(0, 17, size=(40, 4)).astype("int32")
+
+
+def bank_of(lm, bank):
+    """Copies of states `(L, B, M, D)`, length and document of a bank."""
+    banks = [
+        [to_numpy(variable).copy() for variable in memory.bank(bank == "train")]
+        for memory in lm.segment_memories
+    ]
+    return [np.stack(values) for values in zip(*banks, strict=True)]
+
+
+def assert_same_bank(actual, expected, what):
+    for found, wanted in zip(actual, expected, strict=True):
+        assert_close(found, wanted, tolerances.EXACT, what)
+
+
+def fill(lm):
+    """Put something into both banks."""
+    lm(IDS[:2])
+    lm(IDS[2:4], training=True)
+    return bank_of(lm, "eval"), bank_of(lm, "train")
+
+
+# === Calls and resets ===
+def test_a_call_advances_the_evaluation_bank_alone(lm):
+    evaluation, training = fill(lm)
+    lm(IDS[4:6])
+    assert_same_bank(bank_of(lm, "train"), training, "training bank")
+    assert np.abs(bank_of(lm, "eval")[0] - evaluation[0]).max() > 0.1
+    assert bank_of(lm, "eval")[1].tolist() == [[6, 6], [6, 6]]
+
+
+def test_a_call_in_training_advances_the_training_bank_alone(lm):
+    evaluation, training = fill(lm)
+    lm(IDS[4:6], training=True)
+    assert_same_bank(bank_of(lm, "eval"), evaluation, "evaluation bank")
+    assert np.abs(bank_of(lm, "train")[0] - training[0]).max() > 0.1
+
+
+@pytest.mark.parametrize("bank", ["train", "eval", "all"])
+def test_reset_memory_empties_the_chosen_bank(lm, bank):
+    before = dict(zip(("eval", "train"), fill(lm), strict=True))
+    lm.reset_memory(bank)
+    for name in ("train", "eval"):
+        states, length, document = bank_of(lm, name)
+        if bank in (name, "all"):
+            assert not states.any() and not length.any()
+            assert (document == -1).all()
+        else:
+            assert_same_bank(bank_of(lm, name), before[name], name)
+
+
+def test_reset_memory_empties_the_chosen_rows(lm):
+    evaluation, training = fill(lm)
+    lm.reset_memory("eval", rows=[1])
+    states, length, document = bank_of(lm, "eval")
+    assert not states[:, 1].any()
+    assert length.tolist() == [[4, 0], [4, 0]]
+    assert document.tolist() == [[0, -1], [0, -1]]
+    assert_close(states[:, 0], evaluation[0][:, 0], tolerances.EXACT, "row 0")
+    assert_same_bank(bank_of(lm, "train"), training, "training bank")
+
+
+def test_a_model_after_a_reset_is_as_good_as_new(lm):
+    first = to_numpy(lm(IDS[:2]))
+    again = to_numpy(lm(IDS[:2]))
+    assert np.abs(again - first).max() > 0.01
+    lm.reset_memory()
+    assert_close(lm(IDS[:2]), first, tolerances.EXACT, "logits")
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"bank": "valid"}, "'train', 'eval' or 'all'. Received: bank='valid'"),
+        ({"rows": [2]}, r"`rows` must lie in \[0, 2\). Received: rows=\[2\]"),
+        ({"rows": [-1]}, r"rows=\[-1\]"),
+    ],
+)
+def test_reset_memory_refuses_what_it_does_not_have(lm, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        lm.reset_memory(**arguments)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_rows_absent_from_a_batch_keep_their_memory(lm, training):
+    bank = "train" if training else "eval"
+    lm(IDS[:2], training=training)
+    before = bank_of(lm, bank)
+    lm(IDS[2:3], training=training)
+    after = bank_of(lm, bank)
+    for old, new in zip(before, after, strict=True):
+        assert_close(new[:, 1], old[:, 1], tolerances.EXACT, "absent row")
+    assert after[1][:, 0].tolist() == [6, 6]
+    # Row 0 of the full batch that follows continues row 0 of the short one.
+    logits = to_numpy(lm(IDS[4:6], training=training))
+    memory = lm.initial_memory(2)
+    _, memory = lm.step(IDS[:2], memory)
+    row = {key: value[:1] for key, value in memory.items()}
+    _, row = lm.step(IDS[2:3], row)
+    row_logits, _ = lm.step(IDS[4:5], row)
+    other = {key: value[1:] for key, value in memory.items()}
+    other_logits, _ = lm.step(IDS[5:6], other)
+    expected = np.concatenate([to_numpy(row_logits), to_numpy(other_logits)])
+    assert_close(logits, expected, tolerances.FLOAT32, "logits")
+
+
+def test_a_call_with_too_many_rows_names_the_way_out(lm):
+    before = bank_of(lm, "eval")
+    with pytest.raises(
+        ValueError, match="batch_size=2 .* 3 rows.*`call_with_memory`"
+    ):
+        lm(IDS[:3])
+    assert_same_bank(bank_of(lm, "eval"), before, "evaluation bank")
+
+
+# === Evaluate and predict ===
+def test_evaluate_starts_clean_and_leaves_the_training_bank(lm, stream):
+    _, training = fill(lm)
+    first = lm.evaluate(stream, verbose=0)
+    second = lm.evaluate(stream, verbose=0)
+    assert first == second
+    assert_close(first[0], mean_loss(lm, stream), tolerances.FLOAT32, "loss")
+    assert_same_bank(bank_of(lm, "train"), training, "training bank")
+
+
+def test_predict_starts_clean_and_carries_memory(lm):
+    _, training = fill(lm)
+    first = lm.predict(IDS[:8], verbose=0)
+    assert_close(
+        lm.predict(IDS[:8], verbose=0), first, tolerances.EXACT, "again"
+    )
+    memory = lm.initial_memory(2)
+    for k in range(0, 8, 2):
+        logits, memory = lm.step(IDS[k : k + 2], memory)
+        assert_close(first[k : k + 2], logits, tolerances.FLOAT32, f"row {k}")
+    assert_same_bank(bank_of(lm, "train"), training, "training bank")
+
+
+class Batches(keras.utils.PyDataset):
+    def __init__(self, *arrays, rows=3, workers=1):
+        super().__init__(workers=workers)
+        self.arrays = arrays
+        self.rows = rows
+
+    def __len__(self):
+        return len(self.arrays[0]) // self.rows
+
+    def __getitem__(self, index):
+        first = index * self.rows
+        return tuple(x[first : first + self.rows] for x in self.arrays)
+
+
+def as_tf_data(*arrays, drop_remainder=False):
+    """Without `drop_remainder` the rows of a batch are unknown."""
+    import tensorflow as tf
+
+    dataset = tf.data.Dataset.from_tensor_slices(arrays)
+    return dataset.batch(3, drop_remainder=drop_remainder)
+
+
+X, Y = IDS[:9], IDS[10:19]
+
+
+def thirds(x, y):
+    return [
+        (x[k : k + 3], y[k : k + 3], np.ones((3, 4)))
+        for k in range(0, len(x), 3)
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"x": X, "y": Y, "batch_size": 3},
+        {"x": Batches(X, Y)},
+        pytest.param(
+            lambda: {"x": as_tf_data(X, Y, drop_remainder=True)},
+            id="tf_data",
+        ),
+    ],
+)
+def test_evaluate_takes_more_rows_than_the_memory_has(lm, arguments):
+    arguments = arguments() if callable(arguments) else arguments
+    evaluation, training = fill(lm)
+    loss, perplexity = lm.evaluate(**arguments, verbose=0)
+    expected = mean_loss(lm, thirds(X, Y))
+    assert_close(loss, expected, tolerances.FLOAT32, "loss")
+    assert_close(perplexity, np.exp(expected), tolerances.FLOAT32, "ppl")
+    assert_same_bank(bank_of(lm, "train"), training, "training bank")
+    assert_same_bank(bank_of(lm, "eval"), evaluation, "evaluation bank")
+
+
+def test_predict_takes_more_rows_than_the_memory_has(lm):
+    logits = lm.predict(X, batch_size=3, verbose=0)
+    memory = lm.initial_memory(3)
+    for k in range(0, 9, 3):
+        values, memory = lm.step(X[k : k + 3], memory)
+        assert_close(logits[k : k + 3], values, tolerances.FLOAT32, f"row {k}")
+
+
+def test_larger_evaluation_follows_the_weights(lm):
+    first = lm.evaluate(X, Y, batch_size=3, verbose=0)
+    randomize(lm, seed=8)
+    second = lm.evaluate(X, Y, batch_size=3, verbose=0)
+    assert abs(second[0] - first[0]) > 0.01
+    expected = mean_loss(lm, thirds(X, Y))
+    assert_close(second[0], expected, tolerances.FLOAT32, "loss")
+
+
+def test_larger_evaluation_leaves_nothing_behind(lm):
+    names = [variable.path for variable in lm.variables]
+    layers = [layer.name for layer in lm.layers]
+    lm.evaluate(X, Y, batch_size=3, verbose=0)
+    assert [variable.path for variable in lm.variables] == names
+    assert [layer.name for layer in lm.layers] == layers
+
+
+def test_a_shorter_evaluation_batch_uses_the_first_rows(lm):
+    loss = lm.evaluate(X, Y, batch_size=1, verbose=0)[0]
+    singles = [(X[k : k + 1], Y[k : k + 1], np.ones((1, 4))) for k in range(9)]
+    assert_close(loss, mean_loss(lm, singles), tolerances.FLOAT32, "loss")
+
+
+def test_the_last_batch_may_be_short(lm):
+    loss = lm.evaluate(X, Y, verbose=0)[0]  # 2, 2, 2, 2, 1 rows
+    # Row 0 is there in every batch, row 1 in all but the last.
+    rows = [
+        segment_losses(
+            lm, [(X[k : k + 1], Y[k : k + 1]) for k in range(r, n, 2)]
+        )
+        for r, n in ((0, 9), (1, 8))
+    ]
+    expected = np.mean(np.concatenate(rows[0] + rows[1]))
+    assert_close(loss, expected, tolerances.FLOAT32, "loss")
+
+
+class Broken(Batches):
+    """Raises at one of its batches."""
+
+    def __init__(self, *arrays, rows, at):
+        super().__init__(*arrays, rows=rows)
+        self.at = at
+
+    def __getitem__(self, index):
+        inputs, targets = super().__getitem__(index)
+        if index >= self.at:
+            return inputs, targets[:, :-1]
+        return inputs, targets
+
+
+@pytest.mark.parametrize("rows", [2, 3])
+@pytest.mark.parametrize("at", [0, 1])
+def test_the_model_survives_an_evaluation_that_fails(lm, rows, at):
+    expected = mean_loss(lm, thirds(X, Y))
+    weights = [to_numpy(weight).copy() for weight in lm.trainable_weights]
+    with pytest.raises(Exception):
+        lm.evaluate(Broken(X, Y, rows=rows, at=at), verbose=0)
+    for variable, value in zip(lm.trainable_weights, weights, strict=True):
+        assert_close(variable, value, tolerances.EXACT, variable.path)
+    loss = lm.evaluate(X, Y, batch_size=3, verbose=0)[0]
+    assert_close(loss, expected, tolerances.FLOAT32, "loss")
+    assert lm(IDS[:2]).shape == (2, 4, 17)
+
+
+# === Fit ===
+def losses_of_fit(lm, x, seed=7, epochs=3, **arguments):
+    randomize(lm, seed=seed)
+    history = lm.fit(x, epochs=epochs, verbose=0, **arguments)
+    return history.history["loss"]
+
+
+VALIDATION = {
+    "another_batch_size": lambda: SegmentStream(IDS[:5].reshape(-1), 1, 4),
+    "a_larger_batch": lambda: SegmentStream(IDS[:9].reshape(-1), 3, 4),
+    "another_segment_length": lambda: SegmentStream(IDS[:5].reshape(-1), 2, 7),
+}
+
+
+@pytest.mark.parametrize("name", VALIDATION)
+def test_validation_changes_no_training_loss(lm, stream, name):
+    validation = VALIDATION[name]()
+    alone = losses_of_fit(lm, stream)
+    weights = [to_numpy(weight) for weight in lm.trainable_weights]
+    training = bank_of(lm, "train")
+    randomize(lm, seed=7)
+    history = lm.fit(
+        stream, epochs=3, verbose=0, validation_data=validation
+    ).history
+    assert history["loss"] == alone
+    for variable, value in zip(lm.trainable_weights, weights, strict=True):
+        assert_close(variable, value, tolerances.EXACT, variable.path)
+    # Document numbers go on from pass to pass.
+    for found, wanted in zip(
+        bank_of(lm, "train")[:2], training[:2], strict=True
+    ):
+        assert_close(found, wanted, tolerances.EXACT, "training bank")
+    assert_close(
+        history["val_loss"][-1],
+        mean_loss(lm, validation),
+        tolerances.FLOAT32,
+        "validation loss",
+    )
+
+
+def test_validation_with_a_longer_memory_changes_no_training_loss(
+    make_lm, lm, stream
+):
+    alone = losses_of_fit(lm, stream, epochs=2)
+    longer = make_lm(eval_memory_length=9)
+    longer.compile(optimizer=keras.optimizers.SGD(0.1))
+    randomize(longer, seed=7)
+    history = longer.fit(
+        stream, epochs=2, verbose=0, validation_data=stream
+    ).history
+    assert_close(history["loss"], alone, tolerances.FLOAT32, "losses")
+    expected = mean_loss(longer, stream, memory_length=9)
+    assert abs(expected - mean_loss(longer, stream, memory_length=6)) > 1e-4
+    assert_close(
+        history["val_loss"][-1], expected, tolerances.FLOAT32, "validation"
+    )
+
+
+class BankLengths(keras.callbacks.Callback):
+    """How many slots of the training bank are valid when an epoch ends."""
+
+    def __init__(self):
+        super().__init__()
+        self.lengths = []
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.lengths.append(int(bank_of(self.model, "train")[1][0, 0]))
+
+
+def flat_batches(number):
+    """Arrays of `number` batches of one token a row: slots count batches."""
+    return IDS.reshape(-1, 1)[: 2 * number], IDS.reshape(-1, 1)[-2 * number :]
+
+
+def lengths_of_fit(lm, batches, **arguments):
+    lengths = BankLengths()
+    x, y = flat_batches(batches)
+    lm.fit(x, y, callbacks=lengths, verbose=0, **arguments)
+    return lengths.lengths
+
+
+def test_memory_is_reset_at_every_restart_of_the_data(lm):
+    assert lengths_of_fit(lm, 3, epochs=3) == [3, 3, 3]
+
+
+def test_memory_is_reset_when_training_begins(lm):
+    assert lengths_of_fit(lm, 3) == [3]
+    assert lengths_of_fit(lm, 3) == [3]
+
+
+def test_memory_may_continue_over_calls_of_fit(lm):
+    assert lengths_of_fit(lm, 2) == [2]
+    assert lengths_of_fit(lm, 2, reset_memory=False) == [4]
+    assert lengths_of_fit(lm, 2, reset_memory=False, epochs=2) == [6, 2]
+
+
+def test_memory_goes_on_over_epochs_of_steps(lm):
+    # Six batches in epochs of two: the data restarts after three epochs.
+    lengths = lengths_of_fit(lm, 6, epochs=5, steps_per_epoch=2)
+    assert lengths == [2, 4, 6, 2, 4]
+
+
+@pytest.mark.filterwarnings("ignore:.*ran out of data")
+def test_memory_is_reset_where_steps_do_not_divide_the_data(lm):
+    # Five batches in epochs of two: 2, 2, the last one, then from the start.
+    lengths = lengths_of_fit(lm, 5, epochs=5, steps_per_epoch=2)
+    assert lengths == [2, 4, 5, 2, 4]
+
+
+def test_memory_goes_on_over_epochs_of_endless_data(lm):
+    import tensorflow as tf
+
+    data = tf.data.Dataset.from_tensor_slices(flat_batches(3)).batch(2)
+    lengths = BankLengths()
+    lm.fit(
+        data.repeat(),
+        epochs=3,
+        steps_per_epoch=2,
+        callbacks=[lengths],
+        verbose=0,
+    )
+    assert lengths.lengths == [2, 4, 6]
+
+
+def test_continued_training_equals_training_in_one_go(lm):
+    rows = IDS[:24]
+    randomize(lm, seed=7)
+    whole = lm.fit(
+        rows, rows[::-1], epochs=12, steps_per_epoch=1, verbose=0
+    ).history["loss"]
+    randomize(lm, seed=7)
+    parts = []
+    for first, last in ((0, 10), (10, 24)):
+        parts += lm.fit(
+            rows[first:last],
+            rows[::-1][first:last],
+            epochs=(last - first) // 2,
+            steps_per_epoch=1,
+            reset_memory=first == 0,
+            verbose=0,
+        ).history["loss"]
+    assert_close(parts, whole, tolerances.FLOAT32, "losses")
+
+
+def test_arrays_are_read_in_order_and_by_the_rows_of_the_memory(lm):
+    targets = IDS[10:18]
+    each = lm.fit(
+        IDS[:8], targets, epochs=4, steps_per_epoch=1, verbose=0
+    ).history["loss"]
+    randomize(lm, seed=7)
+    first = batch_means(lm, [(IDS[:2], targets[:2], np.ones((2, 4)))])
+    assert_close(each[:1], first, tolerances.FLOAT32, "first loss")
+    assert len(each) == 4
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"x": X, "y": Y, "batch_size": 3},
+        {"x": Batches(X, Y)},
+        pytest.param(
+            lambda: {"x": as_tf_data(X, Y, drop_remainder=True)},
+            id="tf_data",
+        ),
+    ],
+)
+def test_fit_refuses_more_rows_than_the_memory_has(lm, arguments):
+    arguments = arguments() if callable(arguments) else arguments
+    _, training = fill(lm)
+    with pytest.raises(
+        ValueError,
+        match="batches of 3 rows.*batch_size=2. Use smaller batches, or build",
+    ):
+        lm.fit(**arguments, verbose=0)
+    assert_same_bank(bank_of(lm, "train"), training, "training bank")
+
+
+def test_fit_refuses_more_rows_that_show_only_in_the_graph(lm):
+    with pytest.raises(Exception, match="batch_size=2 of the memory"):
+        lm.fit(as_tf_data(X, Y), verbose=0)
+    # The model is usable all the same.
+    assert lm.fit(X[:4], Y[:4], verbose=0).history["loss"][0] > 0
+
+
+def test_fit_refuses_to_shuffle(lm):
+    with pytest.raises(ValueError, match="shuffle=True. .*`batch_size=None`"):
+        lm.fit(X, Y, shuffle=True)
+
+
+@pytest.mark.parametrize("verb", ["fit", "evaluate", "predict"])
+def test_data_from_several_workers_is_refused(lm, verb):
+    with pytest.raises(ValueError, match="workers=2. Use workers=1"):
+        getattr(lm, verb)(Batches(X, Y, rows=2, workers=2), verbose=0)
+
+
+# === Without memory ===
+def test_a_model_without_batch_size_carries_nothing(make_lm, lm):
+    free = make_lm(batch_size=None)
+    free.compile(optimizer=keras.optimizers.SGD(0.0), weighted_metrics=[])
+    randomize(free, seed=7)
+    assert free.memory_batch_size is None
+    first = free(IDS[:3])
+    assert_close(free(IDS[:3]), first, tolerances.EXACT, "second call")
+    memory = free.initial_memory(9)
+    losses, _ = free.token_losses(X, Y, memory)
+    expected = np.mean(to_numpy(losses))
+    loss = free.evaluate(X, Y, verbose=0)
+    assert_close(loss, expected, tolerances.FLOAT32, "evaluate")
+    # Neither the order nor the size of batches matters.
+    history = free.fit(X, Y, batch_size=3, shuffle=True, epochs=2, verbose=0)
+    assert_close(
+        history.history["loss"], [expected] * 2, tolerances.FLOAT32, "fit"
+    )
+
+
+# === Models of one's own ===
+@pytest.fixture(scope="module")
+def own_model():
+    from keras_txl.layers import SegmentMemory
+    from keras_txl.models import StatefulModel
+
+    inputs = keras.Input((None, 3))
+    context, length = SegmentMemory(4, batch_size=2)(inputs)
+    total = keras.ops.sum(context, axis=(1, 2), keepdims=True)
+    outputs = keras.layers.Dense(1, kernel_initializer="ones")(
+        total[:, :, 0] + keras.ops.cast(length, "float32")[:, None]
+    )
+    model = StatefulModel(inputs, outputs)
+    model.compile(keras.optimizers.SGD(0.0), "mse")
+    return model
+
+
+SUMS = np.arange(24, dtype="float32").reshape(4, 2, 3)
+
+
+def test_a_model_of_ones_own_carries_memory(own_model):
+    first, second = SUMS[:2].sum(axis=(1, 2)), SUMS[2:].sum(axis=(1, 2))
+    expected = np.concatenate([first, first + second + 2])
+    predicted = own_model.predict(SUMS, verbose=0)[:, 0]
+    assert_close(predicted, expected, tolerances.FLOAT32, "prediction")
+    loss = own_model.evaluate(SUMS, expected[:, None], verbose=0)
+    assert_close(loss, 0.0, tolerances.FLOAT32, "evaluation")
+    own_model.reset_memory()
+    own_model(SUMS[:2])
+    assert_close(
+        own_model(SUMS[2:])[:, 0], expected[2:], tolerances.FLOAT32, "call"
+    )
+
+
+def test_a_model_of_ones_own_trains_with_memory_reset_at_restart(own_model):
+    first, second = SUMS[:2].sum(axis=(1, 2)), SUMS[2:].sum(axis=(1, 2))
+    targets = np.concatenate([first, first + second + 2])[:, None]
+    history = own_model.fit(SUMS, targets, epochs=2, verbose=0).history
+    assert_close(history["loss"], [0.0, 0.0], tolerances.FLOAT32, "losses")
+
+
+def test_a_model_of_ones_own_refuses_larger_batches(own_model):
+    with pytest.raises(Exception, match="batch_size=2 of the memory"):
+        own_model.predict(SUMS, batch_size=4, verbose=0)
+    # It does not remain broken.
+    assert own_model.predict(SUMS, verbose=0).shape == (4, 1)
+
+
+# === Precision and compilers ===
+def test_bfloat16_computes_within_rounding_and_keeps_memory_float32(
+    make_lm, lm, stream
+):
+    low = make_lm(dtype="mixed_bfloat16")
+    low.compile(optimizer=keras.optimizers.SGD(0.1), weighted_metrics=[])
+    randomize(low, seed=7)
+    history = low.fit(
+        stream, validation_data=stream, epochs=2, verbose=0
+    ).history
+    alone = losses_of_fit(lm, stream, epochs=2)
+    assert_close(history["loss"], alone, tolerances.BFLOAT16, "losses")
+    assert history["loss"] != alone
+    assert np.isfinite(history["val_loss"]).all()
+    for memory in low.segment_memories:
+        states, _, _ = memory.bank(True)
+        assert states.dtype == "float32"
+    assert keras.backend.standardize_dtype(low(IDS[:2]).dtype) == "bfloat16"
+    losses, _ = low.token_losses(IDS[:2], IDS[2:4], low.initial_memory(2))
+    assert keras.backend.standardize_dtype(losses.dtype) == "float32"
+
+
+@pytest.mark.backend("tensorflow")
+def test_xla_gives_the_losses_of_the_graph(make_lm, lm, stream):
+    fast = make_lm()
+    fast.compile(
+        optimizer=keras.optimizers.SGD(0.1),
+        jit_compile=True,
+        weighted_metrics=[],
+    )
+    randomize(fast, seed=7)
+    history = fast.fit(
+        stream, validation_data=stream, epochs=2, verbose=0
+    ).history
+    alone = losses_of_fit(lm, stream, epochs=2)
+    assert_close(history["loss"], alone, tolerances.FLOAT32, "losses")
+    assert_close(
+        history["val_loss"][-1],
+        mean_loss(lm, stream),
+        tolerances.FLOAT32,
+        "validation",
+    )
