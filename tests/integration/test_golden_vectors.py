@@ -39,6 +39,28 @@ def test_losses_and_memories_with_memory_as_a_value(name):
         assert to_numpy(memory["length"]).tolist() == [known] * model.batch_size
 
 
+@pytest.mark.parametrize("name", golden.FIRST_SEGMENT)
+def test_first_segment_of_absolute_positions_with_memory(name):
+    """Later segments differ by design.
+
+    The original adds positions into its cached tensor again and again; here
+    memory is what a layer received, before any position.
+    """
+    model = golden.load_golden(name)
+    segment = model.segments[0]
+    lm = golden_lm(model)
+    losses, memory = lm.token_losses(
+        segment.inputs, segment.targets, lm.initial_memory(model.batch_size)
+    )
+    assert_close(losses, segment.losses, tolerances.FLOAT32, "losses")
+    assert_close(
+        golden.with_positions(model, to_numpy(memory["states"])),
+        segment.states,
+        tolerances.FLOAT32,
+        "memory with positions added",
+    )
+
+
 @pytest.mark.parametrize("name", golden.NAMED)
 def test_step_gives_the_log_probabilities(name):
     model = golden.load_golden(name)
