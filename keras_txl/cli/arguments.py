@@ -101,12 +101,12 @@ DEFAULT_SIZE = ModelSize(
     segment_length=64,
     memory_length=64,
     batch_size=16,
-    num_layers=3,
+    num_layers=2,
     num_heads=4,
     hidden_dim=128,
     intermediate_dim=512,
     dropout=0.0,
-    learning_rate=2e-3,
+    learning_rate=4e-3,
 )
 
 
@@ -129,10 +129,14 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         ("dropout", fraction, d.dropout, "dropout rate"),
         ("learning-rate", positive_number, d.learning_rate,
          "highest learning rate of Adam, reached after a warm-up and "
-         "lowered along a cosine"),
+         "lowered along a cosine; wider models need a lower one"),
     ):  # fmt: skip
         group.add_argument(
-            f"--{name}", type=kind, default=default, metavar="N", help=text
+            f"--{name}",
+            type=kind,
+            default=default,
+            metavar="N" if isinstance(default, int) else "X",
+            help=text,
         )
 
 

@@ -143,7 +143,7 @@ def test_inspect_tells_sizes(trained, capsys):
 @pytest.mark.slow
 def test_ctrl_c_leaves_a_checkpoint_that_resume_finishes(corpus, tmp_path):
     output = tmp_path / "run"
-    arguments = ["train", corpus, "--output", output, "--steps", 3000, *SIZES]
+    arguments = ["train", corpus, "--output", output, "--steps", 600, *SIZES]
     process = start(arguments)
     deadline = time.monotonic() + 240
     while not (output / "history.csv").exists():
@@ -158,12 +158,12 @@ def test_ctrl_c_leaves_a_checkpoint_that_resume_finishes(corpus, tmp_path):
     assert "Traceback" not in err
     assert (output / "model" / "config.json").is_file()
     done = int(read_rows(output)[-1]["step"])
-    assert 0 < done < 3000
+    assert 0 < done < 600
     resumed = start([*arguments, "--resume"])
     out, err = resumed.communicate(timeout=300)
     assert resumed.returncode == 0, err
     rows = read_rows(output)
-    assert rows[-1]["step"] == "3000"
+    assert rows[-1]["step"] == "600"
     steps = [int(row["step"]) for row in rows]
     assert steps == sorted(set(steps))
     assert float(rows[-1]["val_loss"]) < float(rows[0]["loss"])
