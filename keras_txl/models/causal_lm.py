@@ -28,6 +28,7 @@ from keras_txl.models.prompts import check_prompts
 from keras_txl.models.prompts import holds_text
 from keras_txl.models.stateful_model import StatefulModelMixin
 from keras_txl.models.token_inputs import normalize_inputs
+from keras_txl.models.token_inputs import normalize_targets
 from keras_txl.models.token_metrics import TokenMetrics
 from keras_txl.models.token_metrics import check_deferred_loss
 from keras_txl.models.value_function import compile_value_function
@@ -268,14 +269,7 @@ class TransformerXLCausalLM(StatefulModelMixin, keras_hub.models.CausalLM):
         """
         inputs = self.normalize_inputs(inputs)
         memory = self._check_memory(memory, inputs["token_ids"])
-        targets = self.normalize_inputs(targets)["token_ids"]
-        if tuple(targets.shape) != tuple(inputs["token_ids"].shape):
-            raise ValueError(
-                "`targets` must have the shape of the token ids: one target "
-                f"for each input token. Received: targets.shape="
-                f"{tuple(targets.shape)}, token_ids.shape="
-                f"{tuple(inputs['token_ids'].shape)}."
-            )
+        targets = normalize_targets(targets, inputs["token_ids"])
         function = self._value_function("token_losses", self._token_losses)
         return function(inputs, targets, memory)
 

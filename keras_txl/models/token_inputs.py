@@ -70,6 +70,24 @@ def normalize_inputs(inputs: Any) -> dict[str, Tensor]:
     }
 
 
+def normalize_targets(targets: Any, token_ids: Tensor) -> Tensor:
+    """Bring targets to int32.
+
+    Args:
+        targets: int ids, one for each input token.
+        token_ids: tensor of shape `(batch, segment_length)`.
+
+    Returns:
+        int32 tensor of shape `(batch, segment_length)`.
+
+    Raises:
+        ValueError: if the shapes differ.
+    """
+    targets = _to_int32(targets)
+    _check_shape("targets", targets, token_ids)
+    return targets
+
+
 def _to_int32(values: Any) -> Tensor:
     if not isinstance(values, keras.KerasTensor):
         values = ops.convert_to_tensor(values)
