@@ -152,8 +152,11 @@ def test_validation_gives_the_same_losses_by_every_route(lm, stream, route):
 
 
 @pytest.mark.parametrize("name", ["sgd", "adam"])
-def test_sixty_steps_of_training_equal_the_released_implementation(name):
-    curve = golden.load_curve("curve_kim")
+@pytest.mark.parametrize("curve_name", golden.CURVES)
+def test_sixty_steps_of_training_equal_a_public_implementation(
+    curve_name, name
+):
+    curve = golden.load_curve(curve_name)
     lm = golden_lm(curve, batch_size=curve.inputs.shape[1])
     settings = curve.optimizers[name]
     optimizers = {

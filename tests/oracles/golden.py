@@ -53,7 +53,9 @@ POSITIONS = (
 ALL = NAMED + OTHERS + POSITIONS
 # The original adds positions into its memory: see `golden/README.md`.
 FIRST_SEGMENT = ("kim_attn2_mem", "kim_attn3_mem")
-CURVES = ("curve_kim",)
+CURVES = ("curve_kim", "curve_hf")
+# Blocks without a model around them: `tests/layers/test_block_golden.py`.
+GARDEN = ("tfm_transformer_xl", "tfm_transformer_xl_untied")
 ADAPTIVE = (
     "kim_adaptive_div1",
     "kim_adaptive_div1_proj",
