@@ -35,6 +35,17 @@ from keras_txl.models.token_inputs import normalize_inputs
 from keras_txl.models.value_memory import ValueMemory
 from keras_txl.models.value_memory import check_memory
 
+# Constructor arguments that are attributes and configuration of the same name.
+CONFIG = """
+vocabulary_size num_layers num_heads hidden_dim intermediate_dim head_dim
+embedding_dim memory_length eval_memory_length batch_size attention_window
+clamp_length eval_attention_window eval_clamp_length position max_distance
+relative_values share_attention_biases normalize_first activation
+layer_norm_epsilon initializer_range dropout attention_dropout
+tie_embeddings cutoffs div_val tie_projections loss_chunk num_sampled
+attend_empty_memory memory_dtype
+""".split()
+
 Remember = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
@@ -259,38 +270,11 @@ class TransformerXLBackbone(StatefulModelMixin, keras_hub.models.Backbone):
         )
 
         # === Config ===
-        self.vocabulary_size = vocabulary_size
-        self.num_layers = num_layers
-        self.num_heads = num_heads
-        self.hidden_dim = hidden_dim
-        self.intermediate_dim = intermediate_dim
-        self.head_dim = head_dim
-        self.embedding_dim = embedding_dim
-        self.memory_length = memory_length
-        self.eval_memory_length = eval_memory_length
-        self.batch_size = batch_size
-        self.attention_window = attention_window
-        self.clamp_length = clamp_length
-        self.eval_attention_window = eval_attention_window
-        self.eval_clamp_length = eval_clamp_length
-        self.position = position
-        self.max_distance = max_distance
-        self.relative_values = relative_values
-        self.share_attention_biases = share_attention_biases
-        self.normalize_first = normalize_first
-        self.activation = keras.activations.get(activation)
-        self.layer_norm_epsilon = layer_norm_epsilon
-        self.initializer_range = initializer_range
-        self.dropout = dropout
-        self.attention_dropout = attention_dropout
-        self.tie_embeddings = tie_embeddings
-        self.cutoffs = cutoffs
-        self.div_val = div_val
-        self.tie_projections = tie_projections
-        self.loss_chunk = loss_chunk
-        self.num_sampled = num_sampled
-        self.attend_empty_memory = attend_empty_memory
-        self.memory_dtype = self.memory_layers[0].memory_dtype
+        activation = keras.activations.get(activation)
+        memory_dtype = self.memory_layers[0].memory_dtype
+        arguments = locals()
+        for name in CONFIG:
+            setattr(self, name, arguments[name])
 
         # === Functional Model ===
         inputs, outputs = self.build_graph(self.memory_layers)
@@ -430,18 +414,8 @@ class TransformerXLBackbone(StatefulModelMixin, keras_hub.models.Backbone):
         )
 
     def get_config(self) -> dict[str, Any]:
-        names = (
-            "vocabulary_size num_layers num_heads hidden_dim intermediate_dim "
-            "head_dim embedding_dim memory_length eval_memory_length "
-            "batch_size attention_window clamp_length eval_attention_window "
-            "eval_clamp_length position max_distance relative_values "
-            "share_attention_biases normalize_first "
-            "layer_norm_epsilon initializer_range dropout attention_dropout "
-            "tie_embeddings cutoffs div_val tie_projections loss_chunk "
-            "num_sampled attend_empty_memory memory_dtype"
-        ).split()
         return {
             **super().get_config(),
-            **{name: getattr(self, name) for name in names},
+            **{name: getattr(self, name) for name in CONFIG},
             "activation": keras.activations.serialize(self.activation),
         }

@@ -20,6 +20,27 @@ from keras_txl.models.backbone import TransformerXLBackbone
 BackboneStep = Callable[[Tensor, Any, Any], tuple[Tensor, Any]]
 
 
+def text_step(
+    backbone: TransformerXLBackbone, token_ids: Tensor, memory: Any = None
+) -> tuple[BackboneStep, Any]:
+    """The step that suits the model's positions.
+
+    Args:
+        backbone: the model.
+        token_ids: int tensor of shape `(batch, length)`, room for the text.
+        memory: memory value before the text. `None`: no past.
+
+    Returns:
+        Step and cache, see `cached_step`.
+    """
+    batch, length = ops.shape(token_ids)
+    if memory is None:
+        memory = text_memory(backbone, batch)
+    if backbone.position.startswith("absolute"):
+        return recomputing_step(backbone, memory, token_ids)
+    return cached_step(backbone, memory, length)
+
+
 def text_memory(
     backbone: TransformerXLBackbone, batch_size: int | Tensor
 ) -> Memory:

@@ -5,6 +5,8 @@ Axes: B rows, T segment, V vocabulary, M memory slots, L layers, D hidden width.
 
 import functools
 from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import keras
@@ -16,9 +18,7 @@ from keras_txl.aliases import Tensor
 from keras_txl.generation.decoding import sample_tokens
 from keras_txl.metrics import Perplexity
 from keras_txl.models.backbone import TransformerXLBackbone
-from keras_txl.models.cached_decoding import cached_step
-from keras_txl.models.cached_decoding import recomputing_step
-from keras_txl.models.cached_decoding import text_memory
+from keras_txl.models.cached_decoding import text_step
 from keras_txl.models.causal_lm_preprocessor import (
     TransformerXLCausalLMPreprocessor,
 )
@@ -224,6 +224,27 @@ class TransformerXLCausalLM(StatefulModelMixin, keras_hub.models.CausalLM):
             return getattr(keras_hub.models.CausalLM, name).__get__(self)
         return functools.partial(getattr(keras.Model, name), self)
 
+    # === Saving ===
+    def save_task_weights(self, filepath: Any) -> None:
+        """Save the weights outside the backbone, without the optimizer."""
+        with self._no_optimizer():
+            super().save_task_weights(filepath)
+
+    def load_task_weights(self, filepath: Any) -> None:
+        """Load the weights outside the backbone."""
+        with self._no_optimizer():
+            super().load_task_weights(filepath)
+
+    @contextmanager
+    def _no_optimizer(self) -> Iterator[None]:
+        """KerasHub would write its state into presets and miss it later."""
+        optimizer = vars(self)["optimizer"]
+        self.optimizer: Any = None
+        try:
+            yield
+        finally:
+            self.optimizer = optimizer
+
     # === Memory as a value ===
     def initial_memory(
         self, batch_size: int, memory_length: int | None = None
@@ -353,14 +374,7 @@ class TransformerXLCausalLM(StatefulModelMixin, keras_hub.models.CausalLM):
             Dict of the same keys and shapes, continued.
         """
         token_ids = inputs["token_ids"]
-        batch, length = ops.shape(token_ids)
-        memory = inputs.get("memory")
-        if memory is None:
-            memory = text_memory(self.backbone, batch)
-        if self.backbone.position.startswith("absolute"):
-            step, cache = recomputing_step(self.backbone, memory, token_ids)
-        else:
-            step, cache = cached_step(self.backbone, memory, length)
+        step, cache = text_step(self.backbone, token_ids, inputs.get("memory"))
 
         def logits_step(
             new_ids: Tensor, cache: Any, position: Any
