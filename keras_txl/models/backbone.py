@@ -1,8 +1,8 @@
 """The Transformer-XL without a head: token ids in, hidden states out.
 
 The functional graph (memory in `SegmentMemory` layers) and
-`call_with_memory` (memory as a value) run the same layers through one
-function, `_run`; they differ only in where a block's context comes from.
+`call_with_memory` (memory as a value, `value_memory.py`) run the same layers through one
+function, `run`; they differ only in where a block's context comes from.
 
 Axes: B rows, T segment, M memory slots, L layers, D hidden width.
 """
@@ -14,7 +14,6 @@ from typing import Any
 import keras
 import keras_hub
 
-from keras_txl.aliases import Memory
 from keras_txl.aliases import Tensor
 from keras_txl.checks import check_fraction
 from keras_txl.checks import check_integer
@@ -22,7 +21,6 @@ from keras_txl.checks import resolve_head_dim
 from keras_txl.layers.attention_mask import SegmentAttentionMask
 from keras_txl.layers.distance_encoding import AS_IN_TRAINING
 from keras_txl.layers.segment_memory import SegmentMemory
-from keras_txl.layers.segment_memory import empty_memory
 from keras_txl.layers.token_packing import PackTokens
 from keras_txl.layers.token_packing import UnpackTokens
 from keras_txl.layers.transformer_xl_block import TransformerXLBlock
@@ -32,8 +30,7 @@ from keras_txl.models.stateful_model import StatefulModelMixin
 from keras_txl.models.token_embedding import check_vocabulary
 from keras_txl.models.token_embedding import make_token_embedding
 from keras_txl.models.token_inputs import normalize_inputs
-from keras_txl.models.value_memory import ValueMemory
-from keras_txl.models.value_memory import check_memory
+from keras_txl.models.value_memory import ValueMemoryMixin
 
 # Constructor arguments that are attributes and configuration of the same name.
 CONFIG = """
@@ -50,7 +47,9 @@ Remember = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 @keras.saving.register_keras_serializable(package="keras_txl")
-class TransformerXLBackbone(StatefulModelMixin, keras_hub.models.Backbone):
+class TransformerXLBackbone(
+    ValueMemoryMixin, StatefulModelMixin, keras_hub.models.Backbone
+):
     """A Transformer-XL: blocks with relative positions and segment memory.
 
     Args:
@@ -298,7 +297,7 @@ class TransformerXLBackbone(StatefulModelMixin, keras_hub.models.Backbone):
             hidden = self.embedding_projection(hidden, reverse=True)
         return self.token_embedding(hidden, reverse=True)
 
-    def _run(
+    def run(
         self,
         inputs: dict[str, Tensor],
         remember: Remember,
@@ -351,7 +350,7 @@ class TransformerXLBackbone(StatefulModelMixin, keras_hub.models.Backbone):
             name: keras.Input((None,), dtype="int32", name=name)
             for name in ("token_ids", "document_ids")
         }
-        return inputs, self._run(inputs, remember, training=None)
+        return inputs, self.run(inputs, remember, training=None)
 
     def graph_for_batch(
         self, batch_size: int
@@ -364,54 +363,6 @@ class TransformerXLBackbone(StatefulModelMixin, keras_hub.models.Backbone):
             for memory in self.memory_layers
         ]
         return self.build_graph(memory_layers)
-
-    def call_with_memory(
-        self, inputs: Any, memory: Memory, training: bool = False
-    ) -> tuple[Tensor, Memory]:
-        """Run a segment with memory as a value; no state is kept.
-
-        Args:
-            inputs: as in a call; any batch size.
-            memory: memory value for the same batch size, see
-                `initial_memory`.
-            training: bool. Turns dropout on.
-
-        Returns:
-            Hidden states `(batch_size, segment_length, hidden_dim)` and the
-            new memory.
-
-        Raises:
-            ValueError: if the memory does not fit the model or the batch.
-        """
-        inputs = self.normalize_inputs(inputs)
-        memory = check_memory(
-            memory, inputs["token_ids"], self.num_layers, self.hidden_dim
-        )
-        value = ValueMemory(memory, self.attend_empty_memory)
-        return self._run(inputs, value, training), value.updated()
-
-    def initial_memory(
-        self, batch_size: int, memory_length: int | None = None
-    ) -> Memory:
-        """An empty memory value: the start of new streams.
-
-        Args:
-            batch_size: int. Number of streams.
-            memory_length: int. Slots M, in tokens. Defaults to
-                `eval_memory_length`.
-
-        Returns:
-            Dict of `states (B, L, M, D)`, `length (B,)` and `document (B,)`.
-        """
-        if memory_length is None:
-            memory_length = self.memory_layers[0].slots(training=False)
-        return empty_memory(
-            check_integer("batch_size", batch_size, 1),
-            self.num_layers,
-            check_integer("memory_length", memory_length, 0),
-            self.hidden_dim,
-            self.memory_dtype,
-        )
 
     def get_config(self) -> dict[str, Any]:
         return {

@@ -9,8 +9,10 @@ from keras import ops
 
 from keras_txl.aliases import Memory
 from keras_txl.aliases import Tensor
+from keras_txl.checks import check_integer
 from keras_txl.layers.segment_memory import advance
 from keras_txl.layers.segment_memory import clear_empty_slots
+from keras_txl.layers.segment_memory import empty_memory
 from keras_txl.layers.segment_memory import join_memory
 from keras_txl.layers.segment_memory import recall
 from keras_txl.layers.segment_memory import update_memory
@@ -51,6 +53,66 @@ class ValueMemory:
             "length": self.new_length,
             "document": self.document,
         }
+
+
+class ValueMemoryMixin:
+    """`call_with_memory` for a model whose `run` asks for contexts."""
+
+    num_layers: int
+    hidden_dim: int
+    memory_dtype: str
+    attend_empty_memory: bool
+    memory_layers: list[Any]
+    normalize_inputs: Any
+    run: Any
+
+    def call_with_memory(
+        self, inputs: Any, memory: Memory, training: bool = False
+    ) -> tuple[Tensor, Memory]:
+        """Run a segment with memory as a value; no state is kept.
+
+        Args:
+            inputs: as in a call; any batch size.
+            memory: memory value for the same batch size, see
+                `initial_memory`.
+            training: bool. Turns dropout on.
+
+        Returns:
+            Hidden states `(batch_size, segment_length, hidden_dim)` and the
+            new memory.
+
+        Raises:
+            ValueError: if the memory does not fit the model or the batch.
+        """
+        inputs = self.normalize_inputs(inputs)
+        memory = check_memory(
+            memory, inputs["token_ids"], self.num_layers, self.hidden_dim
+        )
+        value = ValueMemory(memory, self.attend_empty_memory)
+        return self.run(inputs, value, training), value.updated()
+
+    def initial_memory(
+        self, batch_size: int, memory_length: int | None = None
+    ) -> Memory:
+        """An empty memory value: the start of new streams.
+
+        Args:
+            batch_size: int. Number of streams.
+            memory_length: int. Slots M, in tokens. Defaults to
+                `eval_memory_length`.
+
+        Returns:
+            Dict of `states (B, L, M, D)`, `length (B,)` and `document (B,)`.
+        """
+        if memory_length is None:
+            memory_length = self.memory_layers[0].slots(training=False)
+        return empty_memory(
+            check_integer("batch_size", batch_size, 1),
+            self.num_layers,
+            check_integer("memory_length", memory_length, 0),
+            self.hidden_dim,
+            self.memory_dtype,
+        )
 
 
 def check_memory(
