@@ -1,8 +1,9 @@
 """The Transformer-XL without a head: token ids in, hidden states out.
 
 The functional graph (memory in `SegmentMemory` layers) and
-`call_with_memory` (memory as a value, `value_memory.py`) run the same layers through one
-function, `run`; they differ only in where a block's context comes from.
+`call_with_memory` (memory as a value, see `value_memory.py`) take the same
+layers through one function, `run`; they differ only in where a block's context
+comes from.
 
 Axes: B rows, T segment, M memory slots, L layers, D hidden width.
 """
