@@ -90,7 +90,8 @@ def hold_out(
 
     Args:
         documents: held-out documents in the order they are taken.
-        limit: bytes that are enough.
+        limit: bytes that are enough. Up to half as much again is taken where
+            that makes enough documents for an interval.
 
     Returns:
         The documents, and whether they had to be cut in pieces because an
@@ -99,7 +100,8 @@ def hold_out(
     taken: list[bytes] = []
     size = 0
     for document in documents:
-        if size >= limit:
+        enough = len(taken) >= FEW_DOCUMENTS or size >= 1.5 * limit
+        if size >= limit and enough:
             break
         taken.append(document)
         size += len(document)

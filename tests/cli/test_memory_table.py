@@ -57,6 +57,13 @@ def test_enough_whole_documents_stay_whole():
     assert taken == documents[:25]
 
 
+def test_some_more_is_taken_for_enough_documents():
+    documents = [bytes([n]) * 100 for n in range(40)]
+    taken, was_cut = hold_out(documents, 1500)
+    assert not was_cut
+    assert taken == documents[:20]
+
+
 def test_few_documents_are_cut_into_pieces():
     taken, was_cut = hold_out([b"a" * 50_000, b"b" * 50_000], 2**18)
     assert was_cut
