@@ -27,6 +27,9 @@ TRAINING_CURVE = 1e-4
 BFLOAT16 = 2e-2
 """Losses computed in bfloat16 against float32."""
 
+REORDERED = 1e-6
+"""The same float32 numbers, summed in another order or number of zeros."""
+
 EXACT = 0.0
 """Bit equality."""
 

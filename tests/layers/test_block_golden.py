@@ -18,6 +18,7 @@ from tests.oracles.golden import GARDEN
 from tests.oracles.gradients import compiled
 from tests.oracles.gradients import gradients_of
 from tests.tolerances import assert_close
+from tests.tolerances import to_numpy
 
 EPSILON = 1e-12  # of its layer norms
 
@@ -145,7 +146,9 @@ def test_outputs_and_memory_of_every_segment(name):
         known = states.shape[2]
         for layer, layer_input in enumerate(inputs):
             empty = np.zeros((batch, slots - known, hidden.shape[-1]))
-            context = np.concatenate([empty, states[layer], layer_input], 1)
+            context = np.concatenate(
+                [empty, states[layer], to_numpy(layer_input)], 1
+            )
             assert_close(
                 update_memory(
                     ops.convert_to_tensor(context.astype("float32")),
@@ -174,7 +177,7 @@ def test_the_given_matrix_is_the_sinusoid_of_the_distances():
 def test_gradients_of_every_weight():
     garden = load("tfm_transformer_xl")
     arguments = segment_arguments(garden, 1)
-    cotangent = garden.raw["grad_cotangent"]
+    cotangent = ops.convert_to_tensor(garden.raw["grad_cotangent"])
 
     def loss():
         return ops.sum(run(garden, *arguments)[0] * cotangent)
