@@ -127,6 +127,12 @@ def test_evaluate_gives_the_losses_of_values_by_every_route(lm, stream, route):
     )
 
 
+def test_a_validation_generator_that_ends_is_an_error(lm, stream):
+    arguments = as_arrays(stream, None)
+    with pytest.raises(Exception, match="ran out: .*0 of 6 batches"):
+        train(lm, arguments, validation_data=iter(stream), validation_steps=6)
+
+
 @pytest.mark.parametrize("route", [as_stream, *ROUTES])
 def test_validation_gives_the_same_losses_by_every_route(lm, stream, route):
     arguments = route(stream, "validation_steps")
