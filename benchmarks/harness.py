@@ -1,16 +1,21 @@
 """Runs the classes of a bench_*.py file that asv would run, and keeps samples.
 
 A benchmark class has `params`, `param_names`, `setup(*params)` and methods
-`time_*`. Here `setup` builds, compiles and warms up, and is timed apart. Each
-sample is one call of a `time_*` method, which must not return before the
-device is done. A cell that fails is kept with its error.
+`time_*` and `peakmem_*`. Here `setup` builds, compiles and warms up, and is
+timed apart. Each sample is one call of a `time_*` method, which must not
+return before the device is done. A `peakmem_*` method runs once in a process
+of its own, whose largest resident size counts. A cell that fails is kept with
+its error.
 """
 
 import argparse
 import itertools
 import json
+import multiprocessing
 import os
 import platform
+import resource
+import runpy
 import statistics
 import subprocess
 import sys
@@ -67,7 +72,11 @@ def main(name: str, benchmarks: Sequence[type]) -> None:
 
 
 def _run(benchmark: Any, samples: int, quick: bool) -> list[dict[str, Any]]:
-    methods = [name for name in dir(benchmark) if name.startswith("time_")]
+    methods = [
+        name
+        for name in dir(benchmark)
+        if name.startswith(("time_", "peakmem_"))
+    ]
     products = list(itertools.product(*benchmark.params))
     cells = []
     for values in products[:1] if quick else products:
@@ -76,10 +85,13 @@ def _run(benchmark: Any, samples: int, quick: bool) -> list[dict[str, Any]]:
             cell: dict[str, Any] = {
                 "benchmark": f"{benchmark.__name__}.{method}",
                 "params": params,
-                "unit": "seconds",
+                "unit": "seconds" if method.startswith("time_") else "MiB",
             }
             try:
-                cell |= _measure(benchmark(), method, values, samples)
+                if method.startswith("time_"):
+                    cell |= _measure(benchmark(), method, values, samples)
+                else:
+                    cell |= _measure_memory(benchmark, method, values)
             except Exception as error:  # a failed cell must say so
                 cell["error"] = f"{type(error).__name__}: {error}"
             cells.append(cell)
@@ -101,10 +113,48 @@ def _measure(
     return {"setup_and_compile_seconds": setup_seconds, "samples": times}
 
 
+def _measure_memory(
+    benchmark: type, method: str, values: tuple[Any, ...]
+) -> dict[str, Any]:
+    script = sys.modules[benchmark.__module__].__file__
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(1) as pool:
+        before, peak = pool.apply(
+            _peak_memory, (script, benchmark.__name__, method, values)
+        )
+    return {"after_setup": before, "samples": [peak]}
+
+
+def _peak_memory(
+    script: str, name: str, method: str, values: tuple[Any, ...]
+) -> tuple[float, float]:
+    """Largest resident size in MiB so far: after `setup`, and at the end."""
+    instance = runpy.run_path(script)[name]()
+    instance.setup(*values)
+    before = _largest_resident_size()
+    getattr(instance, method)(*values)
+    return before, _largest_resident_size()
+
+
+def _largest_resident_size() -> float:
+    status = Path("/proc/self/status")
+    if status.exists():  # `getrusage` would count the parent process, too
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 2**10
+    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return size / 2**20 if sys.platform == "darwin" else size / 2**10
+
+
 def _summary(cell: dict[str, Any]) -> str:
     params = " ".join(f"{key}={value}" for key, value in cell["params"].items())
     if "error" in cell:
         return f"{cell['benchmark']} {params}: FAILED {cell['error']}"
+    if cell["unit"] == "MiB":
+        return (
+            f"{cell['benchmark']} {params}: peak {cell['samples'][0]:.0f} MiB, "
+            f"{cell['after_setup']:.0f} MiB after setup"
+        )
     times = cell["samples"]
     low, _, high = statistics.quantiles(times, n=4)
     return (

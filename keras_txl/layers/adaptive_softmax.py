@@ -21,7 +21,8 @@ from keras_txl.layers.linear_token_losses import default_chunk
 from keras_txl.layers.linear_token_losses import linear_token_losses
 
 TAIL_CHUNK = 128
-"""Most tokens of a chunk of a tail: few are in it, and the rest is wasted."""
+"""Most tokens of a chunk of a tail. What a chunk has room for beyond the
+tokens in the tail is computed in vain, so few tokens get shorter ones."""
 
 
 @keras.saving.register_keras_serializable(package="keras_txl")
@@ -43,7 +44,7 @@ class AdaptiveSoftmax(keras.layers.Layer):
             are those of the output: `None` (the released runs: all but the
             first), a bool, or a list of a bool for each bin.
         chunk: int. Tokens whose logits exist at once. Default: as many as
-            make 64 MiB.
+            make 32 MiB.
         kernel_initializer: of tables and cluster weights. Defaults to
             N(0, 0.02).
         projection_initializer: of projections. Defaults to N(0, 0.01).
@@ -176,7 +177,7 @@ class AdaptiveSoftmax(keras.layers.Layer):
             states,
             *bins[0],
             head_targets,
-            self._chunk(bins[0], 1024),
+            self.chunk or default_chunk(bins[0][1].shape[0]),
         )
         # The tokens of each tail side by side, so that its chunks are full.
         order = ops.cast(ops.argsort(bin_of), "int32")
@@ -188,7 +189,7 @@ class AdaptiveSoftmax(keras.layers.Layer):
                 states,
                 *bins[index],
                 ops.where(inside, targets - start, 0),
-                self._chunk(bins[index], TAIL_CHUNK),
+                self.chunk or _tail_chunk(states, bins[index][1]),
                 order=_rotate(order, first),
                 count=count,
             )
@@ -215,11 +216,6 @@ class AdaptiveSoftmax(keras.layers.Layer):
             cluster = head_log_probs[..., column : column + 1]  # (B, T, 1)
             parts.append(cluster + _log_softmax(hidden, *tail))
         return ops.concatenate(parts, axis=-1)  # (B, T, V)
-
-    def _chunk(self, weights: tuple[Any, Tensor, Tensor], most: int) -> int:
-        if self.chunk is not None:
-            return self.chunk
-        return min(most, default_chunk(weights[1].shape[0]))
 
     def _bins(self) -> list[tuple[Any, Tensor, Tensor]]:
         """Projection (D, E_i) or `None`, table (V_i, E_i), bias of each bin.
@@ -293,6 +289,15 @@ def _log_softmax(
     table = ops.cast(table, hidden.dtype)
     logits = ops.matmul(hidden, ops.transpose(table))
     return ops.log_softmax(ops.cast(logits, bias.dtype) + bias, axis=-1)
+
+
+def _tail_chunk(states: Tensor, table: Tensor) -> int:
+    """Tokens of a chunk of a tail: about a sixteenth of all, if it is known."""
+    num_tokens = ops.shape(states)[0]
+    most = min(TAIL_CHUNK, default_chunk(table.shape[0]))
+    if not isinstance(num_tokens, int):
+        return most
+    return min(most, max(16, num_tokens // 16))
 
 
 def _rotate(order: Tensor, first: Tensor) -> Tensor:

@@ -17,8 +17,8 @@ from keras import ops
 
 from keras_txl.aliases import Tensor
 
-LOGITS_PER_CHUNK = 2**24
-"""Logits of a chunk where no length is given: 64 MiB in float32."""
+LOGITS_PER_CHUNK = 2**23
+"""Logits of a chunk where no length is given: 32 MiB in float32."""
 
 
 def linear_token_losses(
@@ -43,7 +43,8 @@ def linear_token_losses(
         table: float tensor of shape `(num_rows, embedding_dim)`.
         bias: float tensor of shape `(num_rows,)`.
         targets: int tensor of shape `(num_tokens,)`, rows of the table.
-        chunk: int. Tokens whose logits exist at once.
+        chunk: int. Most tokens whose logits exist at once; as many chunks as
+            that takes are made equally long.
         order: int32 tensor of shape `(num_tokens,)`, a permutation of the
             tokens. Default: as they stand.
         count: int32 scalar. Only the first `count` tokens of `order` are
@@ -55,6 +56,8 @@ def linear_token_losses(
     """
     hidden = _read(hidden)
     num_tokens = ops.shape(hidden)[0]
+    if isinstance(num_tokens, int) and num_tokens > 0 and count is None:
+        chunk = -(-num_tokens // -(-num_tokens // chunk))
     if order is None:
         order = ops.arange(num_tokens, dtype="int32")
     if count is None:
