@@ -201,6 +201,41 @@ def test_mixed_precision_trains(make, case):
     assert np.isfinite(history["loss"]).all()
 
 
+@pytest.mark.backend("jax")
+@pytest.mark.parametrize("case", [None, *CASES])
+def test_training_makes_no_tensor_of_all_logits(make_lm, case):
+    """Of every value of the forward and backward pass the size is known."""
+    import jax
+
+    vocabulary, tokens = 500, 2 * 64
+    arguments = dict(CASES.get(case, {}), vocabulary_size=vocabulary)
+    lm = make_lm(**arguments)
+    ids = np.zeros((2, 64), "int32")
+
+    def loss(weights):
+        state = zip(lm.trainable_variables, weights, strict=True)
+        with keras.StatelessScope(state_mapping=list(state)):
+            return lm.compute_loss(ids, ids, lm(ids, training=True))
+
+    weights = [variable.value for variable in lm.trainable_variables]
+    sizes = list(_sizes(jax.make_jaxpr(jax.grad(loss))(weights).jaxpr))
+    expected = tokens * vocabulary
+    # The widest of the others: the table, here 500 rows of 8.
+    assert (max(sizes) >= expected) == (case is None)
+    assert case is None or max(sizes) <= expected / 3
+
+
+def _sizes(jaxpr):
+    for equation in jaxpr.eqns:
+        for variable in equation.outvars:
+            yield int(np.prod(variable.aval.shape))
+        for value in equation.params.values():
+            for each in value if isinstance(value, (list, tuple)) else [value]:
+                inner = getattr(each, "jaxpr", each)
+                if hasattr(inner, "eqns"):
+                    yield from _sizes(inner)
+
+
 @pytest.mark.parametrize("name", ["metrics", "weighted_metrics"])
 def test_metrics_on_logits_are_refused(make_lm, name):
     lm = make_lm(loss_chunk=2)
