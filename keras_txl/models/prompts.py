@@ -28,8 +28,12 @@ def check_prompts(inputs: Any) -> None:
         mask = np.asarray(ops.convert_to_numpy(inputs["padding_mask"]))
         empty = not np.all(mask.any(axis=-1))
     else:
-        texts = [inputs] if isinstance(inputs, str) else inputs
-        empty = isinstance(texts, (list, tuple)) and "" in texts
+        if hasattr(inputs, "dtype"):  # an array or tensor of strings
+            inputs = np.asarray(inputs).reshape(-1).tolist()
+        texts = inputs if isinstance(inputs, (list, tuple)) else [inputs]
+        empty = any(
+            isinstance(text, (str, bytes)) and not text for text in texts
+        )
     if empty:
         raise ValueError(
             "Each prompt must hold at least one token to continue. Received "
