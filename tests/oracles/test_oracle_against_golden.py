@@ -1,4 +1,4 @@
-"""The NumPy oracle equals what two public implementations computed."""
+"""The NumPy oracle equals what public implementations computed."""
 
 import numpy as np
 import pytest
