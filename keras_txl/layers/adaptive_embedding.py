@@ -48,10 +48,11 @@ class AdaptiveEmbedding(keras.layers.Layer):
             would have no width.
 
     Example:
-
-    >>> layer = AdaptiveEmbedding(100, 16, 8, cutoffs=[20, 50], div_val=2)
-    >>> layer(np.array([[0, 99]])).shape
-    TensorShape([1, 2, 8])
+    ```python
+    layer = keras_txl.layers.AdaptiveEmbedding(
+        100, 16, 8, cutoffs=[20, 50], div_val=2)
+    layer(np.array([[0, 99]])).shape  # (1, 2, 8)
+    ```
 
     Reference:
         Baevski and Auli 2018 (arXiv 1809.10853).

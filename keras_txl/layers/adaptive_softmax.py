@@ -65,6 +65,15 @@ class AdaptiveSoftmax(keras.layers.Layer):
     Raises:
         ValueError: if `tie_projections` has not one bool for each bin.
 
+    Example:
+    ```python
+    embedding = keras_txl.layers.AdaptiveEmbedding(100, 8, 8, [20, 50])
+    softmax = keras_txl.layers.AdaptiveSoftmax(embedding)
+    hidden = embedding(np.array([[0, 99]]))
+    softmax(hidden, np.array([[99, 30]])).shape  # (1, 2)
+    softmax(hidden).shape  # (1, 2, 100)
+    ```
+
     Reference:
         Grave et al. 2016 (arXiv 1609.04309).
     """

@@ -17,6 +17,8 @@ PUBLIC = {
     "data": ["SegmentStream", "load_corpus"],
     "evaluation": ["evaluate_stream"],
     "layers": [
+        "AdaptiveEmbedding",
+        "AdaptiveSoftmax",
         "RelativeMultiHeadAttention",
         "SegmentMemory",
         "SinusoidalDistanceEncoding",
