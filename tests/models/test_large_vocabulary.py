@@ -201,6 +201,18 @@ def test_mixed_precision_trains(make, case):
     assert np.isfinite(history["loss"]).all()
 
 
+@pytest.mark.backend("tensorflow")
+@pytest.mark.parametrize("case", ["chunked", "adaptive_div2"])
+def test_xla_trains_the_same(make, case):
+    """Its shapes are static, whatever the number of tokens in a tail."""
+    histories = []
+    for jit_compile in (False, True):
+        lm = make(**CASES[case])
+        lm.compile(optimizer=keras.optimizers.SGD(0.1), jit_compile=jit_compile)
+        histories.append(lm.fit(stream(), verbose=0).history["loss"])
+    assert_close(histories[1], histories[0], tolerances.FLOAT32, "losses")
+
+
 @pytest.mark.backend("jax")
 @pytest.mark.parametrize("case", [None, *CASES])
 def test_training_makes_no_tensor_of_all_logits(make_lm, case):
