@@ -163,3 +163,23 @@ def check_tied_projections(
             f"Received: tie_projections={tie_projections!r}."
         )
     return tuple(tie_projections)
+
+
+def check_keywords(owner: str, given: Any, known: tuple[str, ...]) -> None:
+    """Refuse keyword arguments that a base class would ignore in silence.
+
+    Args:
+        owner: name of the class, for the message.
+        given: the keyword arguments.
+        known: names that the base class reads.
+
+    Raises:
+        TypeError: if there are others.
+    """
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise TypeError(
+            f"`{owner}` has no arguments of these names. Received: "
+            f"{', '.join(unknown)}. Besides its own arguments it takes "
+            f"{', '.join(known)}."
+        )

@@ -56,11 +56,13 @@ def load_model(path: Path, memory_length: int | None = None) -> Any:
         ValueError: if it cannot be loaded.
     """
     folder = find_model(path)
-    from keras_txl.models import TransformerXLBackbone
     from keras_txl.models import TransformerXLCausalLM
 
+    arguments: dict[str, Any] = {}
+    if memory_length is not None:
+        arguments["eval_memory_length"] = memory_length
     try:
-        lm = TransformerXLCausalLM.from_preset(str(folder))
+        return TransformerXLCausalLM.from_preset(str(folder), **arguments)
     except Exception as error:
         # Whatever a damaged file makes JSON, HDF5 or Keras raise.
         raise ValueError(
@@ -68,13 +70,6 @@ def load_model(path: Path, memory_length: int | None = None) -> Any:
             f"({_first_line(error)}). Train again, or copy the "
             "folder anew."
         ) from error
-    if memory_length is None:
-        return lm
-    config = lm.backbone.get_config()
-    config["eval_memory_length"] = memory_length
-    backbone = TransformerXLBackbone.from_config(config)
-    backbone.set_weights(lm.backbone.get_weights())
-    return TransformerXLCausalLM(backbone, preprocessor=lm.preprocessor)
 
 
 def memory_length_of(lm: Any) -> int:

@@ -136,6 +136,8 @@ def to_original_pytorch(lm: TransformerXLCausalLM) -> dict[str, np.ndarray]:
         "activation": (backbone.activation.__name__, "relu"),
         "attend_empty_memory": (backbone.attend_empty_memory, False),
     }
+    if position.startswith("absolute"):  # normalizes keys alone there
+        fixed["normalize_first"] = (backbone.normalize_first, False)
     other = {key: pair for key, pair in fixed.items() if pair[0] != pair[1]}
     if other:
         found = ", ".join(f"{key}={pair[0]!r}" for key, pair in other.items())
@@ -171,6 +173,12 @@ def _position_arguments(keys: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(
             "`attn_type` must be 0, 1, 2 or 3. Received: attn_type="
             f"{attn_type!r}."
+        )
+    if attn_type in (2, 3) and keys["pre_lnorm"]:
+        raise ValueError(
+            "`pre_lnorm` must be False with attn_type 2 and 3: the original "
+            "then normalizes keys and values but not queries, which no model "
+            f"here does. Received: attn_type={attn_type}, pre_lnorm=True."
         )
     arguments = {
         "position": _POSITIONS[attn_type],

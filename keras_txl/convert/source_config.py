@@ -56,7 +56,7 @@ def refuse_extended_context(keys: Mapping[str, Any]) -> None:
 
 def refuse_sampled_softmax(keys: Mapping[str, Any]) -> None:
     """Raise if the output layer is that of the original's sampled softmax."""
-    if keys["sample_softmax"] > 0:
+    if (keys["sample_softmax"] or 0) > 0:
         raise ValueError(
             "`sample_softmax` must be -1: the original's sampled softmax "
             "cannot run as released, so it has no weights to convert. "
@@ -99,7 +99,9 @@ def bin_arguments(
             reach have two.
     """
     bins = [*(cutoffs or ()), None]
-    tie_projections = [*map(bool, tied), *(False for _ in bins)][: len(bins)]
+    tie_projections = [*map(bool, tied or ()), *(False for _ in bins)][
+        : len(bins)
+    ]
     if not cutoffs:
         return {"div_val": div_val, "tie_projections": tie_projections[0]}
     return {

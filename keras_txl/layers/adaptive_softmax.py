@@ -17,6 +17,7 @@ from keras_txl.aliases import Tensor
 from keras_txl.checks import check_optional_integer
 from keras_txl.checks import check_tied_projections
 from keras_txl.layers.adaptive_embedding import AdaptiveEmbedding
+from keras_txl.layers.linear_token_losses import at_least_float32
 from keras_txl.layers.linear_token_losses import default_chunk
 from keras_txl.layers.linear_token_losses import linear_token_losses
 
@@ -237,11 +238,13 @@ class AdaptiveSoftmax(keras.layers.Layer):
         if embedding.div_val == 1:
             # One split: its gradient is one table, not one for each bin.
             tables = ops.split(ops.convert_to_tensor(tables[0]), cutoffs)
-        biases = ops.split(ops.convert_to_tensor(self.bias), cutoffs)
+        biases = ops.split(at_least_float32(self.bias), cutoffs)
         head = [tables[0], self.cluster_kernel]
         tables = [ops.concatenate(head, axis=0), *tables[1:]]
         biases = [
-            ops.concatenate([biases[0], self.cluster_bias], axis=0),
+            ops.concatenate(
+                [biases[0], at_least_float32(self.cluster_bias)], axis=0
+            ),
             *biases[1:],
         ]
         projections: list[Any] = [None] * len(biases)

@@ -246,3 +246,13 @@ def _loop(
     # More iterations at once would hold the logits of as many chunks.
     looped = tf.while_loop(in_range, body, values, parallel_iterations=1)
     return looped
+
+
+def at_least_float32(bias: Tensor) -> Tensor:
+    """A bias whose dtype, which is that of the losses, is wide enough."""
+    bias = ops.convert_to_tensor(bias)
+    narrow = keras.backend.standardize_dtype(bias.dtype) in (
+        "bfloat16",
+        "float16",
+    )
+    return ops.cast(bias, "float32") if narrow else bias

@@ -67,7 +67,13 @@ def reset_rows(
 ) -> Tensor:
     if rows is None:
         return ops.full(variable.shape, empty, dtype=variable.dtype)
-    indices = np.asarray(rows, dtype="int64").reshape(-1)
+    indices = np.asarray(rows).reshape(-1)
+    if indices.size and indices.dtype.kind not in "iu":
+        raise ValueError(
+            "`rows` must be indices of streams. Received: "
+            f"rows={rows}. For a mask use `numpy.flatnonzero(mask)`."
+        )
+    indices = indices.astype("int64")
     if np.any((indices < 0) | (indices >= batch_size)):
         raise ValueError(
             f"`rows` must lie in [0, {batch_size}). Received: rows={rows}."

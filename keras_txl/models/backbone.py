@@ -18,6 +18,7 @@ import keras_hub
 from keras_txl.aliases import Tensor
 from keras_txl.checks import check_fraction
 from keras_txl.checks import check_integer
+from keras_txl.checks import check_keywords
 from keras_txl.checks import resolve_head_dim
 from keras_txl.layers.attention_mask import SegmentAttentionMask
 from keras_txl.layers.distance_encoding import AS_IN_TRAINING
@@ -168,6 +169,7 @@ class TransformerXLBackbone(
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
+        check_keywords(type(self).__name__, kwargs, ("name", "trainable"))
         check_integer("vocabulary_size", vocabulary_size, 1)
         check_integer("num_layers", num_layers, 1)
         check_integer("hidden_dim", hidden_dim, 2)

@@ -5,8 +5,6 @@ Axes: B rows, T segment, V vocabulary, M memory slots, L layers, D hidden width.
 
 import functools
 from collections.abc import Callable
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import keras
@@ -15,6 +13,7 @@ from keras import ops
 
 from keras_txl.aliases import Memory
 from keras_txl.aliases import Tensor
+from keras_txl.checks import check_keywords
 from keras_txl.generation.decoding import sample_tokens
 from keras_txl.metrics import Perplexity
 from keras_txl.models.backbone import TransformerXLBackbone
@@ -24,6 +23,9 @@ from keras_txl.models.causal_lm_preprocessor import (
 )
 from keras_txl.models.language_model_head import LanguageModelHead
 from keras_txl.models.language_model_head import logit_losses
+from keras_txl.models.preset_loading import split_backbone_arguments
+from keras_txl.models.preset_loading import with_backbone_arguments
+from keras_txl.models.preset_loading import without_optimizer
 from keras_txl.models.prompts import check_prompts
 from keras_txl.models.prompts import holds_text
 from keras_txl.models.stateful_model import StatefulModelMixin
@@ -33,6 +35,8 @@ from keras_txl.models.token_metrics import TokenMetrics
 from keras_txl.models.token_metrics import check_deferred_loss
 from keras_txl.models.value_function import compile_value_function
 from keras_txl.models.value_memory import check_memory
+
+KEYWORDS = ("name", "trainable", "dtype", "compile")
 
 
 @keras.saving.register_keras_serializable(package="keras_txl")
@@ -59,7 +63,6 @@ class TransformerXLCausalLM(StatefulModelMixin, keras_hub.models.CausalLM):
     Example:
     ```python
     lm = keras_txl.models.TransformerXLCausalLM(backbone)
-    lm.compile(optimizer="adam")
     stream = keras_txl.data.SegmentStream(ids, batch_size=4, segment_length=8)
     lm.fit(stream)
     ```
@@ -77,6 +80,8 @@ class TransformerXLCausalLM(StatefulModelMixin, keras_hub.models.CausalLM):
         preprocessor: Any = None,
         **kwargs: Any,
     ) -> None:
+        check_keywords("TransformerXLCausalLM", kwargs, KEYWORDS)
+
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
@@ -108,9 +113,9 @@ class TransformerXLCausalLM(StatefulModelMixin, keras_hub.models.CausalLM):
         """
         inputs = self.normalize_inputs(inputs)
         outputs = self(inputs, training=training)
-        if not self.head.deferred:
-            return outputs
-        return self.head.logits(outputs, inputs["document_ids"])
+        if self.head.deferred:
+            outputs = self.head.logits(outputs, inputs["document_ids"])
+        return outputs
 
     # === Training ===
     def compile(
@@ -225,25 +230,25 @@ class TransformerXLCausalLM(StatefulModelMixin, keras_hub.models.CausalLM):
         return functools.partial(getattr(keras.Model, name), self)
 
     # === Saving ===
+    @classmethod
+    def from_preset(
+        cls, preset: str, load_weights: bool = True, **kwargs: Any
+    ) -> Any:
+        """Load a preset; backbone arguments that change no weight may differ,
+        such as `batch_size`, `memory_length` or `dropout`."""
+        own, kwargs = split_backbone_arguments(kwargs)
+        lm = super().from_preset(preset, load_weights, **kwargs)
+        return with_backbone_arguments(lm, own) if own else lm
+
     def save_task_weights(self, filepath: Any) -> None:
         """Save the weights outside the backbone, without the optimizer."""
-        with self._no_optimizer():
+        with without_optimizer(self):
             super().save_task_weights(filepath)
 
     def load_task_weights(self, filepath: Any) -> None:
         """Load the weights outside the backbone."""
-        with self._no_optimizer():
+        with without_optimizer(self):
             super().load_task_weights(filepath)
-
-    @contextmanager
-    def _no_optimizer(self) -> Iterator[None]:
-        """KerasHub would write its state into presets and miss it later."""
-        optimizer = vars(self)["optimizer"]
-        self.optimizer: Any = None
-        try:
-            yield
-        finally:
-            self.optimizer = optimizer
 
     # === Memory as a value ===
     def initial_memory(
@@ -316,10 +321,12 @@ class TransformerXLCausalLM(StatefulModelMixin, keras_hub.models.CausalLM):
     def _value_function(
         self, name: str, function: Callable[..., Any]
     ) -> Callable[..., Any]:
+        # LoRA and quantization replace weights that a trace has captured.
+        key = (name, *map(id, self.weights))
         compiled = self.__dict__.setdefault("_value_functions", {})
-        if name not in compiled:
-            compiled[name] = compile_value_function(self, function)
-        return compiled[name]
+        if key not in compiled:
+            compiled[key] = compile_value_function(self, function)
+        return compiled[key]
 
     # === Generation ===
     def generate(
@@ -354,10 +361,7 @@ class TransformerXLCausalLM(StatefulModelMixin, keras_hub.models.CausalLM):
             stop_token_ids = None if end_token_id is None else [end_token_id]
         check_prompts(inputs)
         return super().generate(
-            inputs,
-            max_length=max_length,
-            stop_token_ids=stop_token_ids,
-            strip_prompt=strip_prompt,
+            inputs, max_length, stop_token_ids, strip_prompt
         )
 
     def generate_step(

@@ -13,6 +13,7 @@ from keras import ops
 
 from keras_txl.aliases import Tensor
 from keras_txl.layers.adaptive_softmax import AdaptiveSoftmax
+from keras_txl.layers.linear_token_losses import at_least_float32
 from keras_txl.layers.linear_token_losses import default_chunk
 from keras_txl.layers.linear_token_losses import linear_token_losses
 from keras_txl.layers.output_bias import OutputBias
@@ -123,7 +124,8 @@ class LanguageModelHead:
         shape = ops.shape(targets)
         states = ops.reshape(hidden, (-1, hidden.shape[-1]))  # (B * T, D)
         targets = ops.reshape(targets, (-1,))
-        weights = (*self._output_weights(), self.output_bias.bias)
+        bias = at_least_float32(self.output_bias.bias)
+        weights = (*self._output_weights(), bias)
         if training and self.seed_generator is not None:
             losses = sampled_token_losses(
                 states,

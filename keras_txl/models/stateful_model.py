@@ -7,6 +7,7 @@ data keeps its order, and memory restarts when the data does.
 from collections.abc import Iterator
 from collections.abc import Sequence
 from contextlib import contextmanager
+from types import GeneratorType
 from typing import Any
 
 import keras
@@ -139,7 +140,10 @@ class StatefulModelMixin:
                 "shuffle=True. Leave it out, or build the model with "
                 "`batch_size=None` to train without memory."
             )
-        batch_size = self._check_training_data(x, batch_size, capacity)
+        x, batch_size = self._check_training_data(x, batch_size, capacity)
+        validation = kwargs["validation_data"]
+        if isinstance(validation, tuple) and is_array_data(validation[0]):
+            kwargs.setdefault("validation_batch_size", batch_size or capacity)
         restarts = ResetAtRestart(
             self,
             reset_memory,
@@ -178,7 +182,15 @@ class StatefulModelMixin:
         a second graph over the same weights.
         """
         self._check_workers(x)
-        twin = self._twin(x, batch_size)
+        rows = batch_size
+        # In `fit` Keras reads on where it is: nothing may be taken out.
+        if not (
+            kwargs.get("_use_cached_eval_dataset")
+            and isinstance(x, GeneratorType)
+        ):
+            x, found = rows_of_first_batch(x, open_datasets=True)
+            rows = rows or found
+        twin = self._twin(rows)
         if twin is not None:
             kwargs.pop("_use_cached_eval_dataset", None)
             self._synchronize()
@@ -200,7 +212,8 @@ class StatefulModelMixin:
         a second graph over the same weights.
         """
         self._check_workers(x)
-        twin = self._twin(x, batch_size)
+        x, rows = rows_of_first_batch(x, open_datasets=True)
+        twin = self._twin(batch_size or rows)
         if twin is not None:
             self._synchronize()
             return twin.predict(x, batch_size=batch_size, **kwargs)
@@ -216,10 +229,9 @@ class StatefulModelMixin:
         """
         return None
 
-    def _twin(self, x: Any, batch_size: int | None) -> Any:
+    def _twin(self, rows: int | None) -> Any:
         """A model of larger banks over the same weights, if one is needed."""
         capacity = self.memory_batch_size
-        rows = batch_size or rows_of_first_batch(x)
         if capacity is None or rows is None or rows <= capacity:
             return None
         twins = self.__dict__.setdefault("_evaluation_twins", {})
@@ -252,10 +264,11 @@ class StatefulModelMixin:
 
     def _check_training_data(
         self, x: Any, batch_size: int | None, capacity: int
-    ) -> int | None:
+    ) -> tuple[Any, int | None]:
         """Refuse what would mix streams; choose a batch size for arrays."""
         self._check_workers(x)
-        rows = batch_size or rows_of_first_batch(x)
+        x, rows = rows_of_first_batch(x)
+        rows = batch_size or rows
         if rows is not None and rows > capacity:
             raise ValueError(
                 "A training batch must not have more rows than the memory "
@@ -264,8 +277,8 @@ class StatefulModelMixin:
                 "or build the model with a larger `batch_size`."
             )
         if batch_size is None and is_array_data(x):
-            return capacity
-        return batch_size
+            return x, capacity
+        return x, batch_size
 
     def _synchronize(self) -> None:
         """Give variables what training on JAX keeps apart from them."""

@@ -19,14 +19,44 @@ def is_array_data(x: Any) -> bool:
     )
 
 
-def rows_of_first_batch(x: Any) -> int | None:
-    """Rows of a batch, where the data tells without being used up."""
+def rows_of_first_batch(
+    x: Any, open_datasets: bool = False
+) -> tuple[Any, int | None]:
+    """Rows of a batch, and the data as they were.
+
+    Args:
+        x: what `fit`, `evaluate` or `predict` is given.
+        open_datasets: bool. Whether to read the first batch of a
+            `tf.data.Dataset` that does not tell its rows.
+
+    Returns:
+        Data to read in place of `x` (a generator cannot be looked into
+        without taking its first batch), and the rows of the first batch;
+        `None` for arrays, which have no batches yet, and where it is unknown.
+    """
     if isinstance(x, keras.utils.PyDataset):
-        return int(keras.tree.flatten(x[0])[0].shape[0])
+        return x, _rows(x[0])
     if hasattr(x, "element_spec"):  # a tf.data.Dataset
         shape = keras.tree.flatten(x.element_spec)[0].shape
-        return shape[0] if shape.rank else None
-    return None
+        if shape.rank and shape[0] is not None:
+            return x, int(shape[0])
+        if not open_datasets:
+            return x, None
+        return x, next((_rows(batch) for batch in x.take(1)), None)
+    if isinstance(x, GeneratorType):
+        for first in x:
+            return _put_back(first, x), _rows(first)
+    return x, None
+
+
+def _rows(batch: Any) -> int | None:
+    shape: Any = getattr(keras.tree.flatten(batch)[0], "shape", ())
+    return int(shape[0]) if len(shape) else None
+
+
+def _put_back(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
+    yield first
+    yield from rest
 
 
 def batches_per_pass(x: Any, batch_size: int | None) -> int | None:

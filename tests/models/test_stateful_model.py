@@ -233,7 +233,7 @@ def test_larger_validation_is_compiled_once(lm):
     try:
         for _ in range(3):
             lm.evaluate(IDS[:5], IDS[:5], batch_size=5, verbose=0)
-        twin = lm._twin(IDS[:5], 5)
+        twin = lm._twin(5)
         compiled = twin.test_function
         lm.evaluate(IDS[:5], IDS[:5], batch_size=5, verbose=0)
         assert twin.test_function is compiled is not None

@@ -1,0 +1,73 @@
+"""Presets loaded with other arguments; arguments nobody would read."""
+
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_txl.models import TransformerXLBackbone
+from keras_txl.models import TransformerXLCausalLM
+from tests.oracles.weights import randomize
+
+IDS = np.arange(12).reshape(2, 6) % 17
+TARGETS = (IDS + 1) % 17
+
+
+@pytest.fixture(scope="module")
+def saved(make_lm, tmp_path_factory):
+    lm = make_lm()
+    randomize(lm, seed=3)
+    folder = str(tmp_path_factory.mktemp("preset"))
+    lm.save_to_preset(folder)
+    return lm, folder
+
+
+def losses(lm, memory_length):
+    memory = lm.initial_memory(2, memory_length)
+    first, memory = lm.token_losses(IDS, TARGETS, memory)
+    second, _ = lm.token_losses(IDS, TARGETS, memory)
+    return np.concatenate(
+        [ops.convert_to_numpy(part) for part in (first, second)]
+    )
+
+
+def test_preset_loads_with_other_streams_and_memory(saved):
+    lm, folder = saved
+    loaded = TransformerXLCausalLM.from_preset(
+        folder, batch_size=5, memory_length=3
+    )
+    assert loaded.memory_batch_size == 5
+    assert loaded.backbone.memory_length == 3
+    np.testing.assert_allclose(losses(loaded, 3), losses(lm, 3), atol=1e-6)
+
+
+def test_preset_with_another_evaluation_memory_keeps_the_head(saved):
+    lm, folder = saved
+    loaded = TransformerXLCausalLM.from_preset(folder, eval_memory_length=2)
+    assert loaded.initial_memory(1)["states"].shape[2] == 2
+    np.testing.assert_allclose(losses(loaded, 2), losses(lm, 2), atol=1e-6)
+
+
+def test_replaced_weights_are_seen_by_compiled_steps(make_lm):
+    lm = make_lm()
+    before, _ = lm.step(IDS, lm.initial_memory(2))
+    lm.backbone.enable_lora(2, target_layer_names=["query", "value"])
+    for variable in lm.trainable_variables:
+        if "lora" in variable.path:
+            variable.assign(np.full(variable.shape, 0.5))
+    after, _ = lm.step(IDS, lm.initial_memory(2))
+    change = ops.convert_to_numpy(after) - ops.convert_to_numpy(before)
+    assert np.abs(change).max() > 1e-4
+
+
+def test_preset_refuses_arguments_that_change_weights(saved):
+    with pytest.raises(ValueError, match="which change the number or shape"):
+        TransformerXLCausalLM.from_preset(saved[1], num_layers=3)
+
+
+def test_misspelt_arguments_are_named(make_lm):
+    with pytest.raises(TypeError, match="eval_memory_lenght"):
+        make_lm(eval_memory_lenght=4)
+    with pytest.raises(TypeError, match="preprocesor"):
+        TransformerXLCausalLM(make_lm().backbone, preprocesor=None)
+    with pytest.raises(TypeError, match="`TransformerXLBackbone` has no"):
+        TransformerXLBackbone(17, 1, 1, 8, 8, nonsense=3)
