@@ -64,8 +64,10 @@ def normalize_inputs(inputs: Any) -> dict[str, Tensor]:
         if not isinstance(keep, keras.KerasTensor):
             keep = ops.convert_to_tensor(keep)
         document_ids = ops.where(ops.cast(keep, "bool"), document_ids, -1)
+    if len(inputs) > 1:  # padding may hold anything, also no token at all
+        token_ids = ops.where(document_ids < 0, 0, token_ids)
     return {
-        "token_ids": token_ids,
+        "token_ids": _to_int32(token_ids),
         "document_ids": _to_int32(document_ids),
     }
 
