@@ -49,6 +49,7 @@ _DEFAULTS: dict[str, Any] = {
 _IGNORED = frozenset(
     "adaptive init init_range proj_init_std tgt_len n_token tie_weight "
     "eos_token_id bos_token_id pad_token_id sep_token_id "
+    "_attn_implementation_autoset _attn_implementation "
     "decoder_start_token_id architectures model_type torch_dtype dtype "
     "transformers_version _name_or_path _commit_hash task_specific_params "
     "problem_type tokenizer_class prefix id2label label2id num_labels "

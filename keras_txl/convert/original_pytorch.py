@@ -130,7 +130,7 @@ def to_original_pytorch(lm: TransformerXLCausalLM) -> dict[str, np.ndarray]:
             f"model with position={position!r}."
         )
     shared = position != "relative_learned"
-    fixed = {
+    fixed: dict[str, tuple[Any, Any]] = {
         "share_attention_biases": (backbone.share_attention_biases, shared),
         "layer_norm_epsilon": (backbone.layer_norm_epsilon, 1e-5),
         "activation": (backbone.activation.__name__, "relu"),
@@ -138,6 +138,9 @@ def to_original_pytorch(lm: TransformerXLCausalLM) -> dict[str, np.ndarray]:
     }
     if position.startswith("absolute"):  # normalizes keys alone there
         fixed["normalize_first"] = (backbone.normalize_first, False)
+        del fixed["share_attention_biases"]  # there are none
+    if backbone.attention_window is not None:
+        fixed["attention_window"] = (backbone.attention_window, "memory_length")
     other = {key: pair for key, pair in fixed.items() if pair[0] != pair[1]}
     if other:
         found = ", ".join(f"{key}={pair[0]!r}" for key, pair in other.items())

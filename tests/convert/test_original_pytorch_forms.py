@@ -59,3 +59,9 @@ def test_misspelt_overrides_are_named():
     config, weights = read("kim_default")
     with pytest.raises(TypeError, match="eval_memory_lenght"):
         from_original_pytorch(config, weights, eval_memory_lenght=4)
+
+
+def test_windows_that_the_original_lacks_are_refused_on_the_way_back():
+    backbone = TransformerXLBackbone(17, 1, 1, 8, 8, attention_window=3)
+    with pytest.raises(ValueError, match="attention_window=3; it needs"):
+        to_original_pytorch(TransformerXLCausalLM(backbone))
