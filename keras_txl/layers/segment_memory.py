@@ -280,7 +280,9 @@ class SegmentMemory(keras.layers.Layer):
         training: bool | None = None,
     ) -> tuple[Tensor, Tensor]:
         if document_ids is None:
-            document_ids = ops.zeros(ops.shape(hidden)[:2], dtype="int32")
+            # Zeros, but made of the values: see `normalize_inputs`.
+            first = hidden[..., 0]
+            document_ids = ops.cast(ops.not_equal(first, first), "int32") * 0
         slots = self.slots(training)
         if self.batch_size is None or slots == 0:
             return self._without_bank(hidden, slots)

@@ -54,7 +54,9 @@ def normalize_inputs(inputs: Any) -> dict[str, Tensor]:
             "out: they change nothing."
         )
     if inputs.get("document_ids") is None:
-        document_ids = ops.zeros_like(token_ids)
+        # Zeros, but made of the ids: constants would let TensorFlow count a
+        # segment into memory when it asks for one and the data have ended.
+        document_ids = token_ids * 0
     else:
         document_ids = _to_int32(inputs["document_ids"])
         _check_shape("document_ids", document_ids, token_ids)
