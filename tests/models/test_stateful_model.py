@@ -400,6 +400,30 @@ def test_memory_goes_on_over_epochs_of_steps(lm):
 
 
 @pytest.mark.filterwarnings("ignore:.*ran out of data")
+def test_asking_for_a_batch_that_is_missing_counts_none(lm, own_model):
+    """A graph of TensorFlow may run what does not wait for the batch."""
+    import tensorflow as tf
+
+    def unknown_length(*arrays):
+        return tf.data.Dataset.from_generator(
+            lambda: zip(*arrays, strict=True),
+            output_signature=tuple(
+                tf.TensorSpec(x.shape[1:], x.dtype) for x in arrays
+            ),
+        )
+
+    x, y = flat_batches(3)
+    lm.fit(unknown_length(x.reshape(3, 2, 1), y.reshape(3, 2, 1)), verbose=0)
+    own_model.fit(
+        unknown_length(SUMS.reshape(4, 2, 1, 3)[:3], np.zeros((3, 2, 1))),
+        verbose=0,
+    )
+    for model in (lm, own_model):
+        _, length, document = bank_of(model, "train")
+        assert (length == 3).all() and (document == 0).all()
+
+
+@pytest.mark.filterwarnings("ignore:.*ran out of data")
 def test_memory_is_reset_where_data_of_unknown_length_end(lm):
     import tensorflow as tf
 
