@@ -175,7 +175,7 @@ class TransformerXLBackbone(
         check_integer("hidden_dim", hidden_dim, 2)
         check_integer("num_heads", num_heads, 1)
         check_fraction("dropout", dropout)
-        check_position(position, max_distance, relative_values)
+        check_position(position, max_distance, relative_values, clamp_length)
         head_dim = resolve_head_dim(head_dim, hidden_dim, num_heads)
         if embedding_dim is None:
             embedding_dim = hidden_dim

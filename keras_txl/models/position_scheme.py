@@ -45,7 +45,10 @@ class PositionScheme:
 
 
 def check_position(
-    position: str, max_distance: int | None, relative_values: bool
+    position: str,
+    max_distance: int | None,
+    relative_values: bool,
+    clamp_length: int | None,
 ) -> None:
     """Raise `ValueError` unless the arguments belong together."""
     if position not in POSITIONS:
@@ -64,6 +67,12 @@ def check_position(
                 if max_distance is not None
                 else "Pass for example the segment and memory length together."
             )
+        )
+    if clamp_length is not None and position in ("relative_clipped", "none"):
+        raise ValueError(
+            "`clamp_length` has no effect with position='relative_clipped' or "
+            f"'none'. Received: position={position!r}, clamp_length="
+            f"{clamp_length}. Leave it out; `max_distance` clips distances."
         )
     if relative_values and position != "relative_clipped":
         raise ValueError(
