@@ -39,8 +39,13 @@ class DeferredSignals:
         """Let the signal that was held back take its ordinary course."""
         received, self.received = self.received, None
         self.release()
-        if received is not None:
-            signal.raise_signal(received)
+        if received is None:
+            return
+        if signal.getsignal(received) is signal.default_int_handler:
+            # A signal may be handled inside a callback of the garbage
+            # collector, where the exception would be lost.
+            raise KeyboardInterrupt
+        signal.raise_signal(received)
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
         self.received = number
