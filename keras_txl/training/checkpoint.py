@@ -1,4 +1,4 @@
-"""Checkpoints of a running `fit`, complete enough to go on exactly."""
+"""Checkpoints of a running `fit`, complete enough to go on from."""
 
 import os
 import time

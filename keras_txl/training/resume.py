@@ -49,7 +49,8 @@ def restore_training(
     """Put a model back to where a `TrainingCheckpoint` was written.
 
     Weights, optimizer, memory banks and random states are restored; what
-    follows equals the run that was not interrupted. Go on with
+    follows equals the run that was not interrupted (on PyTorch with dropout it
+    is close to it: building a model draws from the same generator). Go on with
     `continue_fit`, or with `fit(position.stream, reset_memory=False, ...)`.
 
     Args:
