@@ -23,6 +23,7 @@ from keras_txl.cli import quickstart
 from keras_txl.cli import score
 from keras_txl.cli import train
 from keras_txl.cli.quiet_libraries import import_keras_quietly
+from keras_txl.training.interrupts import repeat_lost_interrupts
 
 VERBS = (quickstart, train, evaluate, generate, score, inspect, convert)
 
@@ -87,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = build_parser().parse_args(arguments)
     try:
-        with terminating_in_order():
+        with terminating_in_order(), repeat_lost_interrupts():
             options.check(options)
             if not options.debug:
                 import_keras_quietly()
