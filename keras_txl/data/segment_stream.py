@@ -4,6 +4,8 @@ A document of n tokens gives n - 1 pairs (input, target). The pairs of all
 documents are laid end to end, that long line is cut into B contiguous rows of
 equal length, and segment i holds pairs i * T to (i + 1) * T of every row. So
 memory left by one segment is what the next segment of the same row continues.
+Where segments and rows begin may also be drawn anew for each pass
+(`segment_order.py`).
 
 Axis letters: B rows (streams), T tokens of a segment.
 """
@@ -16,6 +18,9 @@ import keras
 import numpy as np
 
 from keras_txl.checks import check_integer
+from keras_txl.data.segment_order import draw_segment_lengths
+from keras_txl.data.segment_order import row_starts
+from keras_txl.data.segment_order import segment_borders
 from keras_txl.data.token_documents import INT32_MAX
 from keras_txl.data.token_documents import as_arrays
 from keras_txl.data.token_documents import join_arrays
@@ -84,8 +89,18 @@ class SegmentStream(OrderedDataset):
     border. What is left of a row behind its last pair is padding: token 0,
     target 0, document -1, weight 0.
 
+    With a fixed order a model meets each word at the same place of a segment,
+    behind the same memory, in every pass. `random_lengths` draws the lengths
+    of segments as the released code does with `--varlen`: around a little
+    below `segment_length`, one in twenty around half of that; a shorter
+    segment ends in padding, so shapes stay. `random_starts` begins each row
+    at another place in each pass and goes on at its front, as a new document,
+    where it ends. A pass depends on its number and the seed alone, and all
+    passes have as many segments.
+
     A pass numbers the documents on (pass p adds `p * num_documents`), so that
-    its first tokens never continue the documents that ended the last one.
+    its first tokens never continue the documents that ended the last one;
+    with random starts twice as many, as a document may come in two parts.
     Iterating and `to_tf_dataset()` begin a pass each time they start. Reading
     by index, as `fit` does, begins one when index 0 is asked for after the
     last index was delivered. Give a stream to one reader at a time;
@@ -98,7 +113,11 @@ class SegmentStream(OrderedDataset):
             1-D array of integer token ids; it is not copied. A document of
             less than two tokens has no target, but keeps its number.
         batch_size: number of rows B read side by side.
-        segment_length: tokens T of a segment.
+        segment_length: tokens T of a segment; of the longest one, if lengths
+            are random.
+        random_lengths: bool. Whether segments differ in length.
+        random_starts: bool. Whether rows begin elsewhere in each pass.
+        seed: int. Seed of the lengths and starts.
 
     Attributes:
         num_tokens: tokens of all documents.
@@ -120,11 +139,21 @@ class SegmentStream(OrderedDataset):
     """
 
     def __init__(
-        self, documents: Any, batch_size: int, segment_length: int
+        self,
+        documents: Any,
+        batch_size: int,
+        segment_length: int,
+        *,
+        random_lengths: bool = False,
+        random_starts: bool = False,
+        seed: int = 0,
     ) -> None:
         super().__init__()
         self.batch_size = check_integer("batch_size", batch_size, 1)
         self.segment_length = check_integer("segment_length", segment_length, 1)
+        self.random_lengths = bool(random_lengths)
+        self.random_starts = bool(random_starts)
+        self.seed = check_integer("seed", seed, 0)
         arrays = as_arrays(documents)
         lengths = np.array([len(array) for array in arrays], dtype=np.int64)
         self.num_documents = len(arrays)
@@ -143,6 +172,9 @@ class SegmentStream(OrderedDataset):
         self._pair_ends = np.cumsum(lengths[self._numbers] - 1)
         self.num_targets = int(self._pair_ends[-1])
         self._rows = row_borders(self.num_targets, self.batch_size)
+        self._row_lengths = np.diff(self._rows)
+        self._segment_lengths = self._draw_lengths()
+        self._last_order: tuple[int, np.ndarray, np.ndarray] | None = None
         self._lock = Lock()
         self._next_pass = 0  # first pass number nobody has used
         self._index_pass: int | None = None  # pass of reading by index
@@ -155,15 +187,15 @@ class SegmentStream(OrderedDataset):
         return self._index_pass or 0
 
     def __len__(self) -> int:
-        longest = int(np.diff(self._rows).max())
-        return -(-longest // self.segment_length)
+        return len(self._segment_lengths)
 
     def segment(self, index: int, pass_number: int = 0) -> Batch:
         """Return one segment; depends on the arguments alone.
 
         Args:
             index: position in the pass, `0 <= index < len(stream)`.
-            pass_number: which pass; sets the numbers of the documents.
+            pass_number: which pass; sets the numbers of the documents and
+                what is random.
 
         Returns:
             `(inputs, targets, sample_weight)` as the class describes.
@@ -176,16 +208,22 @@ class SegmentStream(OrderedDataset):
                 f"`index` must lie in [0, {len(self)}). Received: "
                 f"index={index}. Use `repeat()` to read on over passes."
             )
-        first = self._rows[:-1] + index * self.segment_length  # (B,)
-        pair = first[:, None] + np.arange(self.segment_length)  # (B, T)
-        valid = pair < self._rows[1:, None]  # (B, T)
+        borders, starts = self._order(pass_number)
+        place = borders[index] + np.arange(self.segment_length)  # (T,)
+        lengths = self._row_lengths[:, None]  # (B, 1)
+        valid = (place < borders[index + 1]) & (place < lengths)  # (B, T)
+        place = starts[:, None] + place  # (B, T)
+        turned = place >= lengths  # behind the end: at the front of the row
+        pair = self._rows[:-1, None] + place - turned * lengths
         pair = np.where(valid, pair, 0)
         kept = np.searchsorted(self._pair_ends, pair, side="right")  # (B, T)
         token = pair + kept
+        parts = 2 if self.random_starts else 1
         # Numbers wrap around inside int32; neighbours in time still differ.
-        passes = max(1, INT32_MAX // self.num_documents)
-        shift = pass_number % passes * self.num_documents
-        document = np.where(valid, self._numbers[kept] + shift, -1)
+        passes = max(1, INT32_MAX // (parts * self.num_documents))
+        part = pass_number % passes * parts + turned
+        number = self._numbers[kept] + part * self.num_documents
+        document = np.where(valid, number, -1)
         inputs = {
             "token_ids": np.where(valid, self._ids[token], 0).astype("int32"),
             "document_ids": document.astype("int32"),
@@ -245,6 +283,27 @@ class SegmentStream(OrderedDataset):
 
     def on_epoch_end(self) -> None:
         self._in_epoch = False
+
+    def _draw_lengths(self) -> np.ndarray:
+        longest = int(self._row_lengths.max())
+        if self.random_lengths:
+            rng = np.random.default_rng((self.seed, 0))
+            return draw_segment_lengths(longest, self.segment_length, rng)
+        num_segments = -(-longest // self.segment_length)
+        return np.full(num_segments, self.segment_length, dtype=np.int64)
+
+    def _order(self, pass_number: int) -> tuple[np.ndarray, np.ndarray]:
+        """Borders of segments and starts of rows of a pass."""
+        last = self._last_order
+        if last is None or last[0] != pass_number:
+            borders = segment_borders(
+                self._segment_lengths, self.seed, pass_number
+            )
+            starts = np.zeros(self.batch_size, dtype=np.int64)
+            if self.random_starts:
+                starts = row_starts(self._row_lengths, self.seed, pass_number)
+            last = self._last_order = (pass_number, borders, starts)
+        return last[1], last[2]
 
     def _pass_for(self, index: int) -> int:
         # Keras opens iterators that it drops after a few segments (to learn

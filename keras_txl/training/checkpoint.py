@@ -203,6 +203,9 @@ def describe_stream(stream: Any) -> dict[str, int]:
         "segment_length": stream.segment_length,
         "num_targets": stream.num_targets,
         "num_segments": len(stream),
+        "random_lengths": stream.random_lengths,
+        "random_starts": stream.random_starts,
+        "seed": stream.seed,
     }
 
 
