@@ -1,0 +1,99 @@
+"""Steps of a language model with memory as a value, compiled.
+
+Axes: B rows, T segment, V vocabulary.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from keras_txl.aliases import Memory
+from keras_txl.aliases import Tensor
+from keras_txl.models.token_inputs import normalize_targets
+from keras_txl.models.value_function import compile_value_function
+from keras_txl.models.value_memory import check_memory
+
+
+class ValueStepsMixin:
+    """`step` and `token_losses` for a model with a backbone and a head."""
+
+    backbone: Any
+    head: Any
+    weights: list[Any]
+    normalize_inputs: Callable[[Any], dict[str, Tensor]]
+
+    def initial_memory(
+        self, batch_size: int, memory_length: int | None = None
+    ) -> Memory:
+        """An empty memory value, see `TransformerXLBackbone`."""
+        return self.backbone.initial_memory(batch_size, memory_length)
+
+    def step(self, inputs: Any, memory: Memory) -> tuple[Tensor, Memory]:
+        """Logits of a segment; the memory goes in and comes out as a value.
+
+        Args:
+            inputs: as in a call; any batch size.
+            memory: from `initial_memory` or an earlier step.
+
+        Returns:
+            Logits `(batch_size, segment_length, vocabulary_size)` and the
+            memory after the segment.
+
+        Raises:
+            ValueError: if the memory does not fit the model or the batch.
+        """
+        inputs = self.normalize_inputs(inputs)
+        memory = self._check_memory(memory, inputs["token_ids"])
+        return self._value_function("step", self._step)(inputs, memory)
+
+    def token_losses(
+        self, inputs: Any, targets: Any, memory: Memory
+    ) -> tuple[Tensor, Memory]:
+        """Loss of each target, in token order.
+
+        Args:
+            inputs: as in a call; any batch size.
+            targets: int ids of shape `(batch_size, segment_length)`, the
+                token that follows each input token.
+            memory: from `initial_memory` or an earlier step.
+
+        Returns:
+            float32 (at least) losses `(batch_size, segment_length)` in nats,
+            0 on padding, and the memory after the segment.
+
+        Raises:
+            ValueError: if the memory or the targets do not fit.
+        """
+        inputs = self.normalize_inputs(inputs)
+        memory = self._check_memory(memory, inputs["token_ids"])
+        targets = normalize_targets(targets, inputs["token_ids"])
+        function = self._value_function("token_losses", self._token_losses)
+        return function(inputs, targets, memory)
+
+    def _check_memory(self, memory: Any, token_ids: Tensor) -> Memory:
+        backbone = self.backbone
+        return check_memory(
+            memory, token_ids, backbone.num_layers, backbone.hidden_dim
+        )
+
+    def _step(
+        self, inputs: dict[str, Tensor], memory: Memory
+    ) -> tuple[Tensor, Memory]:
+        hidden, memory = self.backbone.call_with_memory(inputs, memory)
+        return self.head.logits(hidden, inputs["document_ids"]), memory
+
+    def _token_losses(
+        self, inputs: dict[str, Tensor], targets: Tensor, memory: Memory
+    ) -> tuple[Tensor, Memory]:
+        hidden, memory = self.backbone.call_with_memory(inputs, memory)
+        losses = self.head.token_losses(hidden, targets, inputs["document_ids"])
+        return losses, memory
+
+    def _value_function(
+        self, name: str, function: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        # LoRA and quantization replace weights that a trace has captured.
+        key = (name, *map(id, self.weights))
+        compiled = self.__dict__.setdefault("_value_functions", {})
+        if key not in compiled:
+            compiled[key] = compile_value_function(self, function)
+        return compiled[key]
