@@ -60,6 +60,13 @@ def check(options: argparse.Namespace) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run the verb."""
     documents = read_documents(options.texts)
+    if max(map(len, documents)) < 2:
+        raise ValueError(
+            "A text must have at least two bytes: the first is given, the "
+            "second is predicted. Received: "
+            f"{', '.join(map(repr, options.texts))}, with no such text. Pass "
+            "a longer one."
+        )
     lm = load_model(options.model)
     lengths = options.memory_length or [memory_length_of(lm)]
     results = [_measure(lm, documents, n, options) for n in lengths]

@@ -1,6 +1,7 @@
 """The verbs, run as a user runs them, on a small text."""
 
 import csv
+import io
 import json
 import os
 import signal
@@ -98,12 +99,13 @@ def test_evaluate_prints_a_table(trained, corpus, capsys):
 
 
 def test_score_rates_each_text_with_an_empty_memory(trained, capsys):
-    texts = ["the ship", "a storm comes", "the ship", "x"]
+    texts = ["the ship", "a storm comes", "the ship", "x", ""]
     assert main(["score", str(trained), *texts, "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["text"] for row in rows] == texts
     assert rows[0]["nats"] == pytest.approx(rows[2]["nats"], rel=1e-5)
-    assert rows[3]["bits_per_byte"] is None
+    assert rows[3]["bits_per_byte"] is rows[4]["bits_per_word"] is None
+    assert rows[3]["nats"] == rows[4]["nats"] == 0
     assert rows[1]["nats"] > 0
 
 
@@ -112,11 +114,48 @@ def test_score_reads_one_text_a_line(trained, tmp_path, capsys):
     path.write_text("the ship\n\na storm\n")
     assert main(["score", str(trained), "--file", str(path)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("nats\t")
-    assert [line.split("\t")[3] for line in lines[1:]] == [
+    assert lines[0] == "nats\tbits per byte\tbits per word\tbytes\ttext"
+    assert [line.split("\t")[4] for line in lines[1:]] == [
         "the ship",
         "a storm",
     ]
+
+
+def test_score_ranks_candidates_after_a_context(trained, tmp_path, capsys):
+    path = tmp_path / "candidates.txt"
+    path.write_text("zq\n\nship\nship waits\n")
+    arguments = ["score", str(trained), "--candidates", str(path), "--json"]
+    assert main([*arguments, "--context", "a storm comes, the "]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    nats = [row["nats"] for row in rows]
+    assert nats == sorted(nats)
+    assert {row["line"]: row["text"] for row in rows} == {
+        1: "zq",
+        3: "ship",
+        4: "ship waits",
+    }
+    by_line = {row["line"]: row for row in rows}
+    assert by_line[3]["bytes"] == by_line[3]["tokens"] == 4
+    assert by_line[4]["words"] == 2
+    assert by_line[4]["nats"] > by_line[3]["nats"]  # the same and more
+    bits = by_line[4]["bits_per_word"]
+    assert bits == pytest.approx(by_line[4]["bits_per_byte"] * 10 / 2)
+
+
+def test_score_reads_standard_input_as_one_text(
+    trained, tmp_path, capsys, monkeypatch
+):
+    text = b"the ship sails\nand \xff the wind turns\n"
+    path = tmp_path / "text.txt"
+    path.write_bytes(text)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+    arguments = ["--whole", "--file", "-", "--file", str(path), "--json"]
+    assert main(["score", str(trained), *arguments]) == 0
+    piped, read = json.loads(capsys.readouterr().out)
+    assert (piped.pop("file"), read.pop("file")) == ("-", str(path))
+    assert piped.pop("nats") == pytest.approx(read.pop("nats"), rel=1e-5)
+    assert piped["bytes"] == read["bytes"] == len(text) - 1
+    assert piped["words"] == read["words"] == 8
 
 
 def test_generate_continues_the_prompt(trained, capsys):

@@ -109,6 +109,9 @@ def test_version_is_told(capsys):
         (["generate", "m", "--prompt", "a", "--temperature", "-1"], "below 0"),
         (["score", "m"], "give either texts or --file"),
         (["score", "m", "a", "--file", "b"], "give either texts or --file"),
+        (["score", "m", "a", "--whole"], "--whole is about --file"),
+        (["score", "m", "a", "--per-token"], "is about --candidates"),
+        (["score", "m", "a", "--context", ""], "must hold some text"),
     ],
 )
 def test_wrong_usage_exits_with_2(arguments, told, capsys):
@@ -235,6 +238,30 @@ def test_a_model_over_other_tokens_is_told(make_lm, text, tmp_path, capsys):
     make_lm().save_to_preset(str(tmp_path / "words"))
     err = fails(["evaluate", tmp_path / "words", text], capsys)
     assert "needs a model over bytes" in err
+
+
+def test_a_text_without_a_target_is_told(preset, tmp_path, capsys):
+    path = tmp_path / "short.txt"
+    path.write_text("x")
+    err = fails(["evaluate", preset, path], capsys)
+    assert "at least two bytes" in err
+    assert str(path) in err
+
+
+def test_files_without_a_text_are_told(preset, tmp_path, capsys):
+    path = tmp_path / "empty.txt"
+    path.write_text("\n\n")
+    for option in ("--file", "--candidates"):
+        err = fails(["score", preset, option, path], capsys)
+        assert "at least one text" in err
+        assert str(path) in err
+        err = fails(["score", preset, option, tmp_path / "none"], capsys)
+        assert f"{option} cannot be read" in err
+
+
+def test_a_context_without_memory_is_told(preset, capsys):
+    arguments = ["score", preset, "a", "--context", "b", "--memory-length", 0]
+    assert "Pass --memory-length N" in fails(arguments, capsys)
 
 
 def test_debug_adds_the_traceback(tmp_path, capsys):
