@@ -118,7 +118,9 @@ def read_documents(sources: Sequence[str]) -> list[bytes]:
 
     documents: list[bytes] = []
     for source in sources:
-        corpus = load_corpus(source, validation_fraction=0, test_fraction=0)
+        corpus = load_corpus(
+            source, validation_fraction=0, test_fraction=0, minimum_bytes=1
+        )
         documents.extend(document.data for document in corpus.train)
     return documents
 
