@@ -30,8 +30,11 @@ def documented():
             value = getattr(module, name)
             members = {name: value}
             if inspect.isclass(value):
-                for key, member in vars(value).items():
-                    if inspect.isfunction(member):
+                for key, member in inspect.getmembers(value):
+                    own = getattr(member, "__module__", "") or ""
+                    if inspect.isfunction(member) and own.startswith(
+                        "keras_txl"
+                    ):
                         members[f"{name}.{key}"] = member
             for key, member in members.items():
                 if "Example:" in (getattr(member, "__doc__", None) or ""):
