@@ -1,11 +1,11 @@
 """Runs the classes of a bench_*.py file that asv would run, and keeps samples.
 
-A benchmark class has `params`, `param_names`, `setup(*params)` and methods
-`time_*` and `peakmem_*`. Here `setup` builds, compiles and warms up, and is
-timed apart. Each sample is one call of a `time_*` method, which must not
-return before the device is done. A `peakmem_*` method runs once in a process
-of its own, whose largest resident size counts. A cell that fails is kept with
-its error.
+A benchmark class has `params`, `param_names`, `setup(*params)`, methods
+`time_*` and `peakmem_*`, and may have `repeat`, its number of samples. Here
+`setup` builds, compiles and warms up, and is timed apart. Each sample is one
+call of a `time_*` method, which must not return before the device is done. A
+`peakmem_*` method runs once in a process of its own, whose largest resident
+size counts. A cell that fails is kept with its error.
 """
 
 import argparse
@@ -20,6 +20,8 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from collections.abc import Iterator
 from collections.abc import Sequence
 from datetime import UTC
 from datetime import datetime
@@ -30,15 +32,21 @@ from typing import Any
 import keras
 
 RESULTS = Path(__file__).resolve().parent / "results"
+SAMPLES = 20
 PACKAGES = ("keras-txl", "keras", "keras-hub", "numpy", "tensorflow")
 
 
-def main(name: str, benchmarks: Sequence[type]) -> None:
+def main(
+    name: str,
+    benchmarks: Sequence[Any],
+    conclude: Callable[[list[dict[str, Any]]], dict[str, Any]] | None = None,
+) -> None:
     """Run benchmark classes from the command line and write the results.
 
     Args:
         name: of the file in `results/`.
         benchmarks: classes in asv form.
+        conclude: takes the cells of all; what it returns joins the report.
     """
     parser = argparse.ArgumentParser(description=f"Run the {name} benchmarks.")
     parser.add_argument(
@@ -47,13 +55,28 @@ def main(name: str, benchmarks: Sequence[type]) -> None:
         help="smallest parameters and 3 samples, to see that it runs",
     )
     parser.add_argument(
-        "--samples", type=int, default=20, help="samples a cell (default 20)"
+        "--samples",
+        type=int,
+        help=f"samples a cell (default {SAMPLES}, or what the class says)",
+    )
+    parser.add_argument(
+        "--param",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE[,VALUE...]",
+        help="values of a parameter instead of those in the file",
     )
     parser.add_argument("--output", type=Path, help="JSON file to write")
     arguments = parser.parse_args()
-    samples = 3 if arguments.quick else arguments.samples
     cells = []
     for benchmark in benchmarks:
+        try:
+            benchmark.params = chosen_params(benchmark, arguments.param)
+        except ValueError as error:
+            parser.error(str(error))
+        samples = arguments.samples or getattr(benchmark, "repeat", SAMPLES)
+        if arguments.quick:
+            samples = 3
         for cell in _run(benchmark, samples, arguments.quick):
             print(_summary(cell), flush=True)
             cells.append(cell)
@@ -64,6 +87,8 @@ def main(name: str, benchmarks: Sequence[type]) -> None:
         RESULTS / f"{prefix}{name}-{keras.backend.backend()}-{stamp}.json"
     )
     report = {**_environment(), "date": now.isoformat(), "cells": cells}
+    if conclude is not None:
+        report |= conclude(cells)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(report, indent=1) + "\n")
     print(f"wrote {path}", file=sys.stderr)
@@ -71,14 +96,36 @@ def main(name: str, benchmarks: Sequence[type]) -> None:
         sys.exit(1)
 
 
-def _run(benchmark: Any, samples: int, quick: bool) -> list[dict[str, Any]]:
+def chosen_params(benchmark: Any, chosen: Sequence[str]) -> tuple[Any, ...]:
+    """The parameters of a class, with some values chosen anew.
+
+    Args:
+        benchmark: class in asv form.
+        chosen: `NAME=VALUE,VALUE`, read as the type of the values there.
+
+    Raises:
+        ValueError: if the class has no such parameter, or not of that type.
+    """
+    params = dict(zip(benchmark.param_names, benchmark.params, strict=True))
+    for choice in chosen:
+        name, _, values = choice.partition("=")
+        if name not in params:
+            raise ValueError(
+                f"--param must be one of {', '.join(params)}. Received: "
+                f"{choice!r}."
+            )
+        kind = type(params[name][0])
+        params[name] = [kind(value) for value in values.split(",")]
+    return tuple(params.values())
+
+
+def _run(benchmark: Any, samples: int, quick: bool) -> Iterator[dict[str, Any]]:
     methods = [
         name
         for name in dir(benchmark)
         if name.startswith(("time_", "peakmem_"))
     ]
     products = list(itertools.product(*benchmark.params))
-    cells = []
     for values in products[:1] if quick else products:
         params = dict(zip(benchmark.param_names, values, strict=True))
         for method in methods:
@@ -94,8 +141,7 @@ def _run(benchmark: Any, samples: int, quick: bool) -> list[dict[str, Any]]:
                     cell |= _measure_memory(benchmark, method, values)
             except Exception as error:  # a failed cell must say so
                 cell["error"] = f"{type(error).__name__}: {error}"
-            cells.append(cell)
-    return cells
+            yield cell
 
 
 def _measure(
@@ -156,7 +202,8 @@ def _summary(cell: dict[str, Any]) -> str:
             f"{cell['after_setup']:.0f} MiB after setup"
         )
     times = cell["samples"]
-    low, _, high = statistics.quantiles(times, n=4)
+    several = times if len(times) > 1 else times * 2
+    low, _, high = statistics.quantiles(several, n=4)
     return (
         f"{cell['benchmark']} {params}: "
         f"median {statistics.median(times) * 1e3:.1f} ms, "

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -49,3 +51,24 @@ def test_benchmark_keeps_every_sample_and_says_where_it_ran(tmp_path):
         assert len(cell["samples"]) == 3
         assert min(cell["samples"]) > 0
         assert cell["setup_and_compile_seconds"] > 0
+
+
+@pytest.mark.backend("tensorflow")
+def test_benchmark_compares_a_token_with_memory_and_recomputed(tmp_path):
+    path = tmp_path / "results.json"
+    sizes = ["attention_length=96", "num_layers=1", "hidden_dim=16"]
+    run_script(
+        "benchmarks/bench_evaluation.py",
+        *("--quick", "--output", path),
+        *(word for size in sizes for word in ("--param", size)),
+    )
+    report = json.loads(path.read_text())
+    with_memory, recomputed = report["cells"]
+    assert with_memory["params"] == recomputed["params"]
+    (row,) = report["speed_ups"]
+    assert row["attention_length"] == 96
+    median = sorted(with_memory["samples"])[1]
+    assert row["with_memory_ms"] == pytest.approx(median / 128 * 1e3)
+    assert row["recomputed_ms"] == pytest.approx(
+        sorted(recomputed["samples"])[1] * 1e3
+    )
