@@ -1,8 +1,12 @@
-"""Training aids: checkpoints, learning rates, optimizers, budgets of time."""
+"""Training aids: checkpoints, learning rates, optimizers and monitors."""
 
 from keras_txl.training.checkpoint import TrainingCheckpoint
 from keras_txl.training.checkpoint_file import read_checkpoint
 from keras_txl.training.checkpoint_file import write_checkpoint
+from keras_txl.training.monitors import GradientNorms
+from keras_txl.training.monitors import MemoryNorms
+from keras_txl.training.monitors import Monitor
+from keras_txl.training.nan_guard import NaNGuard
 from keras_txl.training.optimizers import make_optimizer
 from keras_txl.training.resume import TrainingPosition
 from keras_txl.training.resume import continue_fit
@@ -13,6 +17,10 @@ from keras_txl.training.schedules import warmup_cosine_decay
 from keras_txl.training.time_budget import TimeBudget
 
 __all__ = [
+    "GradientNorms",
+    "MemoryNorms",
+    "Monitor",
+    "NaNGuard",
     "TimeBudget",
     "TrainingCheckpoint",
     "TrainingPosition",

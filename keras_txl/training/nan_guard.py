@@ -1,0 +1,148 @@
+"""Stops training at the first number that is not finite, and says where."""
+
+import math
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_txl.aliases import Tensor
+from keras_txl.checks import check_integer
+from keras_txl.models.value_function import compile_value_function
+
+
+class NaNGuard(keras.callbacks.Callback):
+    """Stops `fit` with an error that names layer and step.
+
+    After a step it looks at what the step made, in the order in which it was
+    made: memory (the inputs of each layer, so the first bad one shows the
+    layer in front of it), loss, weights. Weights that are bad behind a finite
+    loss tell of bad gradients. Where `global_clipnorm` or a loss scale mixes
+    the gradients of all layers, those cannot be told apart any more.
+
+    The loss is looked at after each step, which costs nothing, the rest after
+    each `every_steps`: that reads all weights once. Put the guard in front of
+    callbacks that save.
+
+    Args:
+        every_steps: int. Steps from one look at weights and memory to the
+            next.
+
+    Raises:
+        FloatingPointError: from `fit`, with the model as the bad step left
+            it.
+
+    Example:
+
+    ```python
+    lm.fit(stream, callbacks=[NaNGuard(every_steps=10)])
+    ```
+    """
+
+    def __init__(self, every_steps: int = 1) -> None:
+        super().__init__()
+        self.every_steps = check_integer("every_steps", every_steps, 1)
+        self._finite: Callable[[], Tensor] | None = None
+        self._checked = 0  # steps of the epoch that are known to be good
+        self._epoch = 0
+
+    def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
+        self._finite = None
+        self._look("Before the first step", None)
+
+    def on_epoch_begin(
+        self, epoch: int, logs: dict[str, float] | None = None
+    ) -> None:
+        self._epoch = epoch
+        self._checked = 0
+
+    def on_train_batch_end(
+        self, batch: int, logs: dict[str, float] | None = None
+    ) -> None:
+        steps = batch + 1
+        loss = (logs or {}).get("loss")
+        bad_loss = loss is not None and not math.isfinite(loss)
+        if bad_loss or steps - self._checked >= self.every_steps:
+            span = f"step {steps}"
+            if steps - self._checked > 1:
+                span = f"steps {self._checked + 1} to {steps}"
+            self._look(f"In {span} of epoch {self._epoch + 1}", loss)
+            self._checked = steps
+
+    def _look(self, when: str, loss: float | None) -> None:
+        model = self.model
+        weights = model.trainable_variables
+        memories = [
+            memory
+            for memory in getattr(model, "segment_memories", ())
+            if memory.batch_size is not None and memory.memory_length
+        ]
+        looked_at = [*weights, *(memory.train_states for memory in memories)]
+        if not looked_at:
+            return
+        if self._finite is None:
+            self._finite = compile_finite(model, looked_at)
+        finite = ops.convert_to_numpy(self._finite()).tolist()
+        where = describe(
+            [v.path for v, good in zip(weights, finite) if not good],
+            finite[len(weights) :],
+            loss,
+        )
+        if where is not None:
+            raise FloatingPointError(
+                f"Numbers must stay finite. Received: {when}, {where}. Lower "
+                "the learning rate, clip gradients, or use bfloat16 or "
+                "float32 instead of float16."
+            )
+
+
+def compile_finite(
+    model: Any, variables: Sequence[Any]
+) -> Callable[[], Tensor]:
+    """Compile a look at variables: bool tensor, one entry each."""
+
+    def finite() -> Tensor:
+        return ops.stack(
+            [ops.all(ops.isfinite(variable.value)) for variable in variables]
+        )
+
+    return compile_value_function(model, finite)
+
+
+def describe(
+    bad_weights: list[str], finite_memories: list[bool], loss: float | None
+) -> str | None:
+    """Say what was the first not to be finite.
+
+    Args:
+        bad_weights: paths of weights that are not finite.
+        finite_memories: for each layer whether its memory is finite.
+        loss: the loss, if there is one yet.
+
+    Returns:
+        The text, or `None` if all is finite.
+    """
+    bad_loss = loss is not None and not math.isfinite(loss)
+    if loss is not None and not all(finite_memories):
+        layer = finite_memories.index(False)
+        origin = "the embedding" if layer == 0 else f"layer {layer - 1}"
+        return (
+            f"the memory of layer {layer} is the first that is not finite: "
+            f"{origin} made it"
+        )
+    if bad_loss:
+        return (
+            f"the loss is {loss}, and no memory shows why: the last layer or "
+            "the output head made it"
+        )
+    if bad_weights:
+        made = "" if loss is None else ", made by its gradient"
+        more = len(bad_weights) - 1
+        also = f" and {more} more" if more else ""
+        return f"the weight {bad_weights[0]}{also} is not finite{made}"
+    if not all(finite_memories):
+        layer = finite_memories.index(False)
+        return f"the memory of layer {layer} is not finite"
+    return None

@@ -1,0 +1,155 @@
+"""A text that is always the same, to measure a model in training on.
+
+The memory of the probe is a value: training and its banks are left alone.
+"""
+
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_txl.aliases import Memory
+from keras_txl.aliases import Tensor
+
+
+class Probe:
+    """Consecutive batches; what comes before the last one is its past.
+
+    Args:
+        batches: a batch `(inputs, targets)` or `(inputs, targets,
+            sample_weight)`, or a list of them.
+
+    Raises:
+        ValueError: if there is no batch.
+    """
+
+    def __init__(self, batches: Any) -> None:
+        batches = [batches] if isinstance(batches, tuple) else list(batches)
+        if not batches or not all(len(batch) in (2, 3) for batch in batches):
+            raise ValueError(
+                "`probe` must be a batch `(inputs, targets)` or `(inputs, "
+                "targets, sample_weight)`, or a list of such batches. "
+                f"Received: {len(batches)} batches of "
+                f"{[len(batch) for batch in batches]} parts. Use "
+                "`stream.segment(0)`."
+            )
+        *self.past, self.batch = batches
+
+    def measured(self, lm: Any) -> tuple[Any, Tensor, Tensor, Memory]:
+        """What is measured: inputs, targets and weights of the last batch,
+        and the memory that the others leave."""
+        inputs, targets, *weight = self.batch
+        inputs = lm.normalize_inputs(inputs)
+        memory = lm.initial_memory(inputs["token_ids"].shape[0])
+        for past_inputs, past_targets, *_ in self.past:
+            _, memory = lm.token_losses(past_inputs, past_targets, memory)
+        valid = ops.cast(inputs["document_ids"] >= 0, "float32")
+        if weight:
+            given = ops.cast(weight[0], "float32")
+            # One weight a token, or one a row.
+            valid *= given if len(given.shape) == 2 else given[:, None]
+        return inputs, ops.cast(targets, "int32"), valid, memory
+
+
+def compile_gradient_squares(lm: Any) -> Callable[..., Tensor]:
+    """Compile what measures the gradients of the mean loss of a batch.
+
+    Args:
+        lm: a `TransformerXLCausalLM`.
+
+    Returns:
+        A function of what `Probe.measured` returns. It gives, for each of the
+        trainable variables, the sum of the squares of its gradient: a float32
+        tensor of shape `(number of variables,)`.
+    """
+
+    def loss(
+        inputs: Any, targets: Tensor, weights: Tensor, memory: Memory
+    ) -> Tensor:
+        hidden, _ = lm.backbone.call_with_memory(inputs, memory)
+        losses = lm.head.token_losses(hidden, targets, inputs["document_ids"])
+        total = ops.sum(ops.cast(losses, "float32") * weights)
+        return total / ops.maximum(ops.sum(weights), 1e-6)
+
+    makers = {
+        "tensorflow": _compile_for_tensorflow,
+        "jax": _compile_for_jax,
+        "torch": _wrap_for_torch,
+    }
+    return makers[keras.backend.backend()](lm, loss)
+
+
+def _squares(gradients: Sequence[Tensor]) -> Tensor:
+    return ops.stack(
+        [
+            ops.sum(ops.square(ops.cast(gradient, "float32")))
+            for gradient in gradients
+        ]
+    )
+
+
+def _compile_for_tensorflow(
+    lm: Any, loss: Callable[..., Tensor]
+) -> Callable[..., Tensor]:
+    import tensorflow as tf
+
+    def squares(*args: Any) -> Tensor:
+        variables = [variable.value for variable in lm.trainable_variables]
+        with tf.GradientTape() as tape:
+            value = loss(*args)
+        found = tape.gradient(value, variables, unconnected_gradients="zero")
+        # Gradients of tables may be sparse, with rows that come twice.
+        return _squares([tf.convert_to_tensor(gradient) for gradient in found])
+
+    compiled: Callable[..., Tensor] = tf.function(squares, autograph=False)
+    return compiled
+
+
+def _compile_for_jax(
+    lm: Any, loss: Callable[..., Tensor]
+) -> Callable[..., Tensor]:
+    import jax
+
+    @jax.jit
+    def squares(trained: list[Any], others: list[Any], *args: Any) -> Tensor:
+        def value(trained: list[Any]) -> Tensor:
+            mapping = [
+                *zip(lm.trainable_variables, trained, strict=True),
+                *zip(lm.non_trainable_variables, others, strict=True),
+            ]
+            with keras.StatelessScope(state_mapping=mapping):
+                return loss(*args)
+
+        return _squares(jax.grad(value)(trained))
+
+    def run(*args: Any) -> Tensor:
+        return squares(
+            [variable.value for variable in lm.trainable_variables],
+            [variable.value for variable in lm.non_trainable_variables],
+            *args,
+        )
+
+    return run
+
+
+def _wrap_for_torch(
+    lm: Any, loss: Callable[..., Tensor]
+) -> Callable[..., Tensor]:
+    import torch
+
+    def run(*args: Any) -> Tensor:
+        variables = [variable.value for variable in lm.trainable_variables]
+        with torch.enable_grad():
+            found = torch.autograd.grad(
+                loss(*args), variables, allow_unused=True
+            )
+        return _squares(
+            [
+                ops.zeros_like(variable) if gradient is None else gradient
+                for variable, gradient in zip(variables, found, strict=True)
+            ]
+        )
+
+    return run

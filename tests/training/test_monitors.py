@@ -1,0 +1,216 @@
+"""What monitors measure, that it reaches the logs, and what it leaves alone."""
+
+import csv
+
+import keras
+import numpy as np
+import pytest
+
+from keras_txl.data import SegmentStream
+from keras_txl.training import GradientNorms
+from keras_txl.training import MemoryNorms
+from keras_txl.training import Monitor
+from keras_txl.training.checkpoint import training_variables
+from tests.oracles.memory_banks import bank_of
+from tests.oracles.weights import randomize
+from tests.tolerances import EXACT
+from tests.tolerances import FLOAT32
+from tests.tolerances import assert_close
+from tests.tolerances import to_numpy
+
+RATE = 0.01
+
+
+@pytest.fixture(scope="module")
+def compiled(make_lm):
+    """One model for all tests, as compiling is what takes the time."""
+    # On TensorFlow the gradient of an untied table is sparse.
+    lm = make_lm(tie_embeddings=False)
+    lm.compile(keras.optimizers.SGD(RATE))
+    randomize(lm, seed=5)
+    lm.optimizer.build(lm.trainable_variables)
+    return lm, [np.array(to_numpy(v.value)) for v in training_variables(lm)]
+
+
+def restarted(compiled):
+    lm, start = compiled
+    for variable, value in zip(training_variables(lm), start, strict=True):
+        variable.assign(value)
+    return lm
+
+
+@pytest.fixture
+def lm(compiled):
+    return restarted(compiled)
+
+
+def make_stream():
+    rng = np.random.default_rng(0)
+    documents = [rng.integers(0, 17, size) for size in (9, 12, 2, 28)]
+    return SegmentStream(documents, batch_size=2, segment_length=4)
+
+
+@pytest.fixture
+def stream():
+    return make_stream()
+
+
+class Recording(keras.callbacks.Callback):
+    """Keeps the logs of batches and epochs."""
+
+    def __init__(self):
+        super().__init__()
+        self.batches = []
+        self.epochs = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.batches.append(dict(logs))
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.epochs.append(dict(logs))
+
+
+def fit(lm, stream, *callbacks, epochs=1):
+    recording = Recording()
+    history = lm.fit(
+        stream, epochs=epochs, callbacks=[*callbacks, recording], verbose=0
+    )
+    return recording, history.history
+
+
+def mean_norms(lm):
+    """Mean norm of the vectors that count, for each layer, by loops."""
+    states, length, _ = bank_of(lm, "train")
+    means = []
+    for layer in range(states.shape[0]):
+        norms = []
+        for row in range(states.shape[1]):
+            slots = states.shape[2]
+            for slot in range(slots - length[layer][row], slots):
+                vector = states[layer, row, slot].astype("float64")
+                norms.append(float(np.sqrt((vector**2).sum())))
+        means.append(sum(norms) / len(norms))
+    return means
+
+
+def test_memory_norms_are_those_of_the_valid_slots(lm, stream):
+    recording, history = fit(lm, stream, MemoryNorms())
+    length = bank_of(lm, "train")[1]
+    assert (length < 6).any() and (length > 0).all()  # some slots are empty
+    for layer, mean in enumerate(mean_norms(lm)):
+        name = f"memory_norm/layer_{layer}"
+        assert_close(recording.epochs[-1][name], mean, FLOAT32, name)
+        assert history[name] == [recording.epochs[-1][name]]
+
+
+def test_an_empty_memory_has_norm_zero(lm):
+    monitor = MemoryNorms()
+    monitor.set_model(lm)
+    lm.reset_memory()
+    assert set(monitor.measure().values()) == {0.0}
+
+
+def norms_of_a_training_step(lm, batch):
+    """With SGD the weights tell what the gradient was."""
+    before = [np.array(to_numpy(v.value)) for v in lm.trainable_variables]
+    lm.train_on_batch(*batch)
+    squares = {}
+    for variable, old in zip(lm.trainable_variables, before, strict=True):
+        gradient = (old - to_numpy(variable.value)).astype("float64") / RATE
+        layer = "gradient_norm/" + variable.path.split("/")[0]
+        squares[layer] = squares.get(layer, 0) + (gradient**2).sum()
+    squares["gradient_norm"] = sum(squares.values())
+    return {name: square**0.5 for name, square in squares.items()}
+
+
+def measured(lm, probe):
+    monitor = GradientNorms(probe)
+    monitor.set_model(lm)
+    return monitor.measure()
+
+
+def assert_same_norms(found, expected):
+    assert set(found) == set(expected)
+    for name, norm in expected.items():
+        # The difference of float32 weights is less exact than the gradient.
+        assert_close(found[name], norm, 1e-4, name)
+
+
+def test_gradient_norms_are_those_of_a_training_step(lm, stream):
+    batch = stream.segment(3)  # has two documents
+    found = measured(lm, batch)
+    lm.reset_memory()
+    assert_same_norms(found, norms_of_a_training_step(lm, batch))
+    assert {
+        "gradient_norm/token_embedding",
+        "gradient_norm/transformer_layer_1",
+        "gradient_norm/output_bias",
+    } <= set(found)
+
+
+def test_the_past_of_a_probe_is_its_memory(lm):
+    ids = np.random.default_rng(1).integers(0, 17, 17)
+    past, batch = SegmentStream(ids, batch_size=2, segment_length=4)
+    found = measured(lm, [past, batch])
+    alone = measured(lm, batch)
+    lm.reset_memory()
+    lm.optimizer.learning_rate = 0.0
+    lm.train_on_batch(*past)
+    lm.optimizer.learning_rate = RATE
+    assert_same_norms(found, norms_of_a_training_step(lm, batch))
+    assert abs(found["gradient_norm"] - alone["gradient_norm"]) > 1e-3
+
+
+def test_monitors_change_nothing_and_reach_files(compiled, stream, tmp_path):
+    lm = restarted(compiled)
+    fit(lm, make_stream(), epochs=2)
+    expected = [np.array(to_numpy(v.value)) for v in training_variables(lm)]
+    restarted(compiled)
+    path = tmp_path / "log.csv"
+    recording, _ = fit(
+        lm,
+        stream,
+        MemoryNorms(every_steps=2),
+        GradientNorms(stream.segment(0), every_steps=3),
+        keras.callbacks.CSVLogger(path),
+        epochs=2,
+    )
+    found = [np.array(to_numpy(v.value)) for v in training_variables(lm)]
+    for one, other in zip(found, expected, strict=True):
+        assert_close(one, other, EXACT, "a variable after training")
+    with open(path, newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2
+    for row, logs in zip(rows, recording.epochs, strict=True):
+        for name in ("memory_norm/layer_1", "gradient_norm/output_bias"):
+            assert float(row[name]) == pytest.approx(logs[name])
+            assert logs[name] > 0
+    steps = len(stream)
+    measured = [
+        ("memory_norm/layer_0" in logs, "gradient_norm" in logs)
+        for logs in recording.batches
+    ]
+    expected = [(s % 2 == 0, s % 3 == 0) for s in range(1, steps + 1)]
+    assert measured == 2 * expected
+    assert recording.epochs[0] != recording.epochs[1]
+
+
+def test_a_monitor_of_ones_own(lm, stream):
+    class Constant(Monitor):
+        def measure(self):
+            return {"constant": float(len(self.model.layers))}
+
+    _, history = fit(lm, stream, Constant(), epochs=2)
+    assert history["constant"] == [len(lm.layers)] * 2
+
+
+def test_memory_norms_need_a_memory(make_lm, stream):
+    lm = make_lm(batch_size=None, num_layers=1)
+    with pytest.raises(ValueError, match="Build it with `batch_size`"):
+        lm.fit(stream, callbacks=[MemoryNorms()], shuffle=False, verbose=0)
+
+
+@pytest.mark.parametrize("probe", [[], [(1,)], (1, 2, 3, 4)])
+def test_a_probe_holds_batches(probe):
+    with pytest.raises(ValueError, match=r"Use `stream.segment\(0\)`"):
+        GradientNorms(probe)
