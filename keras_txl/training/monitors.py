@@ -91,12 +91,6 @@ class MemoryNorms(Monitor):
 
     Raises:
         ValueError: when training begins, if the model carries no memory.
-
-    Example:
-
-    ```python
-    lm.fit(stream, callbacks=[MemoryNorms()]).history["memory_norm/layer_0"]
-    ```
     """
 
     def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
@@ -145,8 +139,10 @@ class GradientNorms(Monitor):
 
     ```python
     probe = [stream.segment(0), stream.segment(1)]
-    history = lm.fit(stream, callbacks=[GradientNorms(probe)]).history
+    monitors = [GradientNorms(probe), MemoryNorms()]
+    history = lm.fit(stream, callbacks=monitors).history
     history["gradient_norm/transformer_layer_0"]
+    history["memory_norm/layer_0"]
     ```
     """
 

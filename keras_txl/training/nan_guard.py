@@ -33,12 +33,6 @@ class NaNGuard(keras.callbacks.Callback):
     Raises:
         FloatingPointError: from `fit`, with the model as the bad step left
             it.
-
-    Example:
-
-    ```python
-    lm.fit(stream, callbacks=[NaNGuard(every_steps=10)])
-    ```
     """
 
     def __init__(self, every_steps: int = 1) -> None:
