@@ -12,6 +12,8 @@ import numpy as np
 from keras import ops
 
 from keras_txl.aliases import Tensor
+from keras_txl.layers.bank_placement import bank_layout
+from keras_txl.layers.bank_placement import bank_parts
 
 BANKS = ("train", "eval")
 NO_DOCUMENT = -1
@@ -35,7 +37,10 @@ def check_bank(bank: str) -> tuple[str, ...]:
 def state_variable(
     name: str, shape: tuple[int | None, ...], value: int, dtype: str
 ) -> keras.Variable:
-    """A variable of a bank: each replica its own, replica 0 when read."""
+    """A variable of a bank: each replica its own, replica 0 when read.
+
+    On JAX it is sharded as batches are.
+    """
     return keras.Variable(
         keras.initializers.Constant(value),
         shape=shape,
@@ -44,6 +49,7 @@ def state_variable(
         autocast=False,
         aggregation="only_first_replica",
         synchronization="on_read",
+        layout=bank_layout(shape),
         name=name,
     )
 
@@ -53,10 +59,8 @@ def assign_rows(variable: keras.Variable, value: Tensor, rows: Any) -> None:
     value = ops.cast(value, variable.dtype)
     if not isinstance(rows, int) or rows < variable.shape[0]:
         rest = ops.copy(variable.value)[rows:]
-        value = ops.reshape(
-            ops.concatenate([value, rest], axis=0), variable.shape
-        )
-    variable.assign(value)
+        value = ops.concatenate([value, rest], axis=0)
+    variable.assign(ops.reshape(value, variable.shape))
 
 
 def reset_rows(
@@ -64,9 +68,12 @@ def reset_rows(
     empty: int,
     rows: Sequence[int] | None,
     batch_size: int,
-) -> Tensor:
+) -> None:
+    """Write `empty` into the chosen rows of a bank. `None`: into all."""
     if rows is None:
-        return ops.full(variable.shape, empty, dtype=variable.dtype)
+        for part in bank_parts(variable).values():
+            part.assign(ops.full(variable.shape, empty, dtype=variable.dtype))
+        return
     indices = np.asarray(rows).reshape(-1)
     if indices.size and indices.dtype.kind not in "iu":
         raise ValueError(
@@ -80,18 +87,8 @@ def reset_rows(
         )
     chosen = np.zeros((batch_size,) + (1,) * (len(variable.shape) - 1), bool)
     chosen[indices] = True
-    return ops.where(chosen, ops.cast(empty, variable.dtype), variable.value)
-
-
-def check_rows_in_tensorflow_graph(
-    hidden: Tensor, batch_size: int, text: str
-) -> Tensor:
-    """Rows are unknown while TensorFlow traces: check when the graph runs."""
-    import tensorflow as tf
-
-    rows = tf.shape(hidden)[0]
-    check = tf.debugging.Assert(
-        rows <= batch_size, [text.format(rows="(next number)"), rows]
-    )
-    with tf.control_dependencies([] if check is None else [check]):
-        return tf.identity(hidden)
+    size = variable.shape[0]
+    for replica, part in bank_parts(variable).items():
+        mine = chosen[replica * size : (replica + 1) * size]
+        value = ops.convert_to_tensor(part)
+        part.assign(ops.where(mine, ops.cast(empty, variable.dtype), value))

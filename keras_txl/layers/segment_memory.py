@@ -17,10 +17,11 @@ from keras_txl.aliases import Tensor
 from keras_txl.checks import check_integer
 from keras_txl.checks import check_optional_integer
 from keras_txl.layers.attention_mask import document_blocks
+from keras_txl.layers.bank_placement import check_batch
+from keras_txl.layers.bank_placement import variable_rows
 from keras_txl.layers.memory_bank import NO_DOCUMENT
 from keras_txl.layers.memory_bank import assign_rows
 from keras_txl.layers.memory_bank import check_bank
-from keras_txl.layers.memory_bank import check_rows_in_tensorflow_graph
 from keras_txl.layers.memory_bank import reset_rows
 from keras_txl.layers.memory_bank import state_variable
 from keras_txl.layers.token_packing import take_rows
@@ -200,7 +201,8 @@ class SegmentMemory(keras.layers.Layer):
         this segment may see.
 
     Raises:
-        ValueError: if a batch has more rows than the banks.
+        ValueError: if a batch has more rows than the banks, or fewer where
+            several devices share it.
 
     Example:
     ```python
@@ -246,24 +248,25 @@ class SegmentMemory(keras.layers.Layer):
     def build(self, hidden_shape: Any, document_ids_shape: Any = None) -> None:
         hidden_dim = hidden_shape[-1]
         if self.batch_size is not None:
-            self.train_states = self._bank_states("train", hidden_dim)
-            self.train_length = self._bank_counter("train_length", 0)
-            self.train_document = self._bank_counter(
-                "train_document", NO_DOCUMENT
+            rows = variable_rows(self.batch_size)
+            self.train_states = self._states("train", rows, hidden_dim)
+            self.train_length = self._counter("train_length", rows, 0)
+            self.train_document = self._counter(
+                "train_document", rows, NO_DOCUMENT
             )
-            self.eval_states = self._bank_states("eval", hidden_dim)
-            self.eval_length = self._bank_counter("eval_length", 0)
-            self.eval_document = self._bank_counter(
-                "eval_document", NO_DOCUMENT
+            self.eval_states = self._states("eval", rows, hidden_dim)
+            self.eval_length = self._counter("eval_length", rows, 0)
+            self.eval_document = self._counter(
+                "eval_document", rows, NO_DOCUMENT
             )
         self.built = True
 
-    def _bank_states(self, bank: str, hidden_dim: int) -> keras.Variable:
-        shape = (self.batch_size, self.slots(bank == "train"), hidden_dim)
+    def _states(self, bank: str, rows: int, hidden_dim: int) -> keras.Variable:
+        shape = (rows, self.slots(bank == "train"), hidden_dim)
         return state_variable(f"{bank}_states", shape, 0, self.memory_dtype)
 
-    def _bank_counter(self, name: str, value: int) -> keras.Variable:
-        return state_variable(name, (self.batch_size,), value, "int32")
+    def _counter(self, name: str, rows: int, value: int) -> keras.Variable:
+        return state_variable(name, (rows,), value, "int32")
 
     def bank(
         self, training: bool | None
@@ -286,7 +289,8 @@ class SegmentMemory(keras.layers.Layer):
         slots = self.slots(training)
         if self.batch_size is None or slots == 0:
             return self._without_bank(hidden, slots)
-        hidden = self._check_rows(hidden, self.batch_size)
+        bank_rows = self.bank(training)[0].shape[0]
+        hidden = check_batch(hidden, bank_rows, self.batch_size)
         rows = ops.shape(hidden)[0]
         states, length, document = (
             # A copy: autograd of PyTorch must not see the later assignment.
@@ -319,20 +323,6 @@ class SegmentMemory(keras.layers.Layer):
             return join_memory(empty, hidden), length
         return hidden, length
 
-    def _check_rows(self, hidden: Tensor, batch_size: int) -> Tensor:
-        rows = ops.shape(hidden)[0]
-        text = (
-            "A batch must not have more rows than the memory holds streams. "
-            f"Received: batch_size={batch_size} of the memory and a batch of "
-            "{rows} rows. Build the model with a larger `batch_size`, pass "
-            "smaller batches, or use `call_with_memory`, which takes any."
-        )
-        if not isinstance(rows, int):
-            return check_rows_in_tensorflow_graph(hidden, batch_size, text)
-        if rows > batch_size:
-            raise ValueError(text.format(rows=rows))
-        return hidden
-
     def reset_state(
         self, bank: str = "all", rows: Sequence[int] | None = None
     ) -> None:
@@ -355,9 +345,7 @@ class SegmentMemory(keras.layers.Layer):
                 (length, 0),
                 (document, NO_DOCUMENT),
             ):
-                variable.assign(
-                    reset_rows(variable, empty, rows, self.batch_size)
-                )
+                reset_rows(variable, empty, rows, self.batch_size)
 
     def compute_output_spec(
         self,

@@ -26,6 +26,8 @@ from keras_txl.models.preset_loading import with_backbone_arguments
 from keras_txl.models.preset_loading import without_optimizer
 from keras_txl.models.prompts import check_prompts
 from keras_txl.models.prompts import holds_text
+from keras_txl.models.replicas import share_of_replica
+from keras_txl.models.replicas import sum_over_replicas
 from keras_txl.models.scoring import ScoringMixin
 from keras_txl.models.stateful_model import StatefulModelMixin
 from keras_txl.models.token_inputs import normalize_inputs
@@ -205,9 +207,10 @@ class TransformerXLCausalLM(
             weights = weights * sample_weight
         self.token_metrics.add_losses(losses, valid, weights)
         total = ops.sum(losses * weights)
-        count = ops.sum(weights)
+        count = sum_over_replicas(ops.sum(weights))
         mean = total / ops.where(count > 0, count, 1)
-        return ops.sum(ops.stack([mean, *self.losses]))
+        added = [share_of_replica(loss) for loss in self.losses]
+        return ops.sum(ops.stack([mean, *added]))
 
     def graph_for_batch(
         self, batch_size: int

@@ -15,6 +15,8 @@ import keras
 from keras_txl.aliases import Tensor
 from keras_txl.layers.memory_bank import check_bank
 from keras_txl.layers.segment_memory import SegmentMemory
+from keras_txl.models.replicas import clip_whole_gradient
+from keras_txl.models.replicas import scope_of
 from keras_txl.models.reset_at_restart import ResetAtRestart
 from keras_txl.models.training_data import batches_per_pass
 from keras_txl.models.training_data import is_array_data
@@ -89,7 +91,9 @@ class StatefulModelMixin:
         # Twins have losses and metrics from the last call of `compile`.
         self.__dict__.pop("_evaluation_twins", None)
         base: Any = super()
-        base.compile(*args, **kwargs)
+        with scope_of(self):
+            base.compile(*args, **kwargs)
+        clip_whole_gradient(getattr(self, "optimizer", None))
 
     def fit(
         self,
@@ -236,10 +240,11 @@ class StatefulModelMixin:
             return None
         twins = self.__dict__.setdefault("_evaluation_twins", {})
         if rows not in twins:
-            graph = self.graph_for_batch(rows)
-            if graph is None:
-                return None
-            twin = _EvaluationTwin(self, *graph)
+            with scope_of(self):
+                graph = self.graph_for_batch(rows)
+                if graph is None:
+                    return None
+                twin = _EvaluationTwin(self, *graph)
             twin.compile_like_owner()
             # A tuple hides the twin from Keras, which would save it.
             twins[rows] = (twin,)
