@@ -77,7 +77,7 @@ def read_bank(variable: keras.Variable) -> Tensor:
     """All rows of a bank, those of every replica."""
     strategy = _strategy_of(variable)
     if strategy is None:
-        return ops.convert_to_tensor(variable)
+        return _on_every_device(ops.convert_to_tensor(variable))
     parts = bank_parts(variable)
     if len(parts) == strategy.num_replicas_in_sync:
         return ops.concatenate([parts[r] for r in sorted(parts)], axis=0)
@@ -182,6 +182,17 @@ def _strategy_of(variable: keras.Variable) -> Any:
     if keras.backend.backend() != "tensorflow":
         return None
     return getattr(variable.value, "distribute_strategy", None)
+
+
+def _on_every_device(value: Tensor) -> Tensor:
+    """The value of a bank, on JAX whole on each device and in each process."""
+    distribution = _jax_distribution()
+    if distribution is None:
+        return value
+    whole = keras.distribution.TensorLayout(
+        (None,) * len(value.shape), distribution.device_mesh
+    )
+    return keras.distribution.distribute_tensor(value, whole)
 
 
 def _jax_distribution() -> Any:

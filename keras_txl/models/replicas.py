@@ -76,28 +76,113 @@ def scope_of(model: Any) -> Iterator[None]:
         yield
 
 
-def check_full_batches(
-    model: Any, x: Any, batch_size: int | None, capacity: int
-) -> None:
-    """Refuse arrays whose batches would not be full on several devices.
+def check_scope(model: Any) -> None:
+    """Refuse to compile where optimizer and metrics would miss the devices.
 
     Raises:
-        ValueError: if a batch would have fewer rows than the memory.
+        ValueError: outside of the scope of the model's strategy.
     """
-    with scope_of(model):
-        replicas = num_replicas()
-    if replicas == 1 or not is_array_data(x):
+    strategy = getattr(model, "distribute_strategy", None)
+    if strategy is None or strategy.num_replicas_in_sync == num_replicas():
         return
-    rows = keras.tree.flatten(x)[0].shape[0]
-    batch_size = batch_size or capacity
-    if batch_size != capacity or rows % capacity:
+    raise ValueError(
+        "`compile` must be called in the scope of the strategy that the model "
+        "was built for, and its optimizer and metrics be made there. "
+        "Received: a call outside of it. Build and compile under "
+        "`with strategy.scope():`."
+    )
+
+
+def shares_batches(model: Any) -> bool:
+    """Whether several devices share every batch of a model."""
+    with scope_of(model):
+        return num_replicas() > 1
+
+
+def check_batches(model: Any, x: Any, rows: int | None, capacity: int) -> None:
+    """Refuse data whose batches several devices cannot share.
+
+    Args:
+        model: the model that reads them.
+        x: as for `fit`.
+        rows: rows of a batch; `None` if unknown.
+        capacity: rows of the memory.
+
+    Raises:
+        ValueError: if a batch has fewer rows than the memory.
+    """
+    if not shares_batches(model):
+        return
+    processes = _batches_at_once(x)
+    if rows is not None and rows * processes != capacity:
         raise ValueError(
             "Every batch must be full where several devices share it. "
-            f"Received: {rows} rows of data in batches of {batch_size}, for "
-            f"a memory with batch_size={capacity} on {replicas} devices. Use "
-            f"{rows // capacity * capacity} rows in batches of {capacity}, or "
-            "feed a `keras_txl.data.SegmentStream`."
+            f"Received: batches of {rows} rows in each of {processes} "
+            f"process(es), for a memory with batch_size={capacity}. Use "
+            f"batches of {capacity // processes} rows, or give every process "
+            "the same `tf.data.Dataset` of whole batches, such as "
+            "`SegmentStream(...).to_tf_dataset()`: each takes its rows."
         )
+    samples = keras.tree.flatten(x)[0].shape[0] if is_array_data(x) else 0
+    share = capacity // processes
+    if samples % share:
+        raise ValueError(
+            "Every batch must be full where several devices share it. "
+            f"Received: {samples} rows of data in batches of {share}. Use "
+            f"{samples // share * share} rows, or another `batch_size` in "
+            "`evaluate` and `predict`."
+        )
+
+
+def _batches_at_once(x: Any) -> int:
+    """Processes that feed a part of each batch: on JAX, Keras joins them."""
+    if keras.backend.backend() != "jax":
+        return 1
+    distribution = keras.distribution.distribution()
+    whole = hasattr(x, "element_spec") and distribution.auto_shard_dataset
+    return 1 if whole else int(distribution.num_processes)
+
+
+class WorkerStrategy:
+    """A `tf.distribute.MultiWorkerMirroredStrategy` as Keras can train by it.
+
+    Keras 3.15 asks such a strategy to reduce a nest of values, and scalars
+    along an axis; it can do neither. Here a step hands over what belongs to
+    the whole batch: the mean of a scalar, the rows of all replicas in order.
+    """
+
+    def __init__(self, strategy: Any) -> None:
+        self._strategy = strategy
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._strategy, name)
+
+    def run(self, function: Any, args: Any = (), **kwargs: Any) -> Any:
+        """A step on every replica; its results for the whole batch."""
+        outputs = self._strategy.run(function, args, **kwargs)
+        return keras.tree.map_structure(self._of_whole_batch, outputs)
+
+    def reduce(self, reduce_op: Any, value: Any, axis: Any) -> Any:
+        """The part of one replica: Keras asks to learn the shapes."""
+        return keras.tree.map_structure(
+            lambda part: self._strategy.experimental_local_results(part)[0],
+            value,
+        )
+
+    def _of_whole_batch(self, value: Any) -> Any:
+        part = self._strategy.experimental_local_results(value)[0]
+        if len(part.shape) == 0:
+            return self._strategy.reduce("MEAN", value, axis=None)
+        return self._strategy.gather(value, axis=0)
+
+
+def trainable_strategy(strategy: Any) -> Any:
+    """The strategy in the form that Keras can train by."""
+    import tensorflow as tf
+
+    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return WorkerStrategy(strategy)
+    return strategy
 
 
 def _replica_context() -> Any:

@@ -15,8 +15,14 @@ import keras
 from keras_txl.aliases import Tensor
 from keras_txl.layers.memory_bank import check_bank
 from keras_txl.layers.segment_memory import SegmentMemory
+from keras_txl.models.kept_variables import kept_variables
+from keras_txl.models.kept_variables import synchronize
+from keras_txl.models.replicas import check_batches
+from keras_txl.models.replicas import check_scope
 from keras_txl.models.replicas import clip_whole_gradient
 from keras_txl.models.replicas import scope_of
+from keras_txl.models.replicas import shares_batches
+from keras_txl.models.replicas import trainable_strategy
 from keras_txl.models.reset_at_restart import ResetAtRestart
 from keras_txl.models.training_data import batches_per_pass
 from keras_txl.models.training_data import is_array_data
@@ -61,6 +67,12 @@ class StatefulModelMixin:
         )
 
     @property
+    def distribute_strategy(self) -> Any:
+        """The strategy of TensorFlow that the model was built for."""
+        base: Any = super()
+        return trainable_strategy(base.distribute_strategy)
+
+    @property
     def segment_memories(self) -> list[SegmentMemory]:
         """The memory layers of the graph, nested models included."""
         return list(_memories_of(self))
@@ -90,9 +102,9 @@ class StatefulModelMixin:
     def compile(self, *args: Any, **kwargs: Any) -> None:
         # Twins have losses and metrics from the last call of `compile`.
         self.__dict__.pop("_evaluation_twins", None)
+        check_scope(self)
         base: Any = super()
-        with scope_of(self):
-            base.compile(*args, **kwargs)
+        base.compile(*args, **kwargs)
         clip_whole_gradient(getattr(self, "optimizer", None))
 
     def fit(
@@ -133,7 +145,7 @@ class StatefulModelMixin:
         )
         capacity = self.memory_batch_size
         if capacity is None:
-            with self._kept_variables():
+            with kept_variables(self):
                 return self._loop("fit", x)(
                     x, y, batch_size=batch_size, epochs=epochs, **kwargs
                 )
@@ -162,7 +174,7 @@ class StatefulModelMixin:
         else:
             callbacks = [restarts, *callbacks]
         kwargs["shuffle"] = False
-        with self._kept_variables():
+        with kept_variables(self):
             return self._loop("fit", x)(
                 x,
                 y,
@@ -197,10 +209,9 @@ class StatefulModelMixin:
         twin = self._twin(rows)
         if twin is not None:
             kwargs.pop("_use_cached_eval_dataset", None)
-            self._synchronize()
+            synchronize(self)
             return twin.evaluate(x, y, batch_size=batch_size, **kwargs)
-        if batch_size is None and is_array_data(x):
-            batch_size = self.memory_batch_size
+        batch_size = self._evaluation_rows(x, batch_size, rows)
         with self._clean_evaluation():
             return self._loop("evaluate", x)(
                 x, y, batch_size=batch_size, **kwargs
@@ -217,12 +228,12 @@ class StatefulModelMixin:
         """
         self._check_workers(x)
         x, rows = rows_of_first_batch(x, open_datasets=True)
-        twin = self._twin(batch_size or rows)
+        rows = batch_size or rows
+        twin = self._twin(rows)
         if twin is not None:
-            self._synchronize()
+            synchronize(self)
             return twin.predict(x, batch_size=batch_size, **kwargs)
-        if batch_size is None and is_array_data(x):
-            batch_size = self.memory_batch_size
+        batch_size = self._evaluation_rows(x, batch_size, rows)
         with self._clean_evaluation():
             return self._loop("predict", x)(x, batch_size=batch_size, **kwargs)
 
@@ -236,7 +247,9 @@ class StatefulModelMixin:
     def _twin(self, rows: int | None) -> Any:
         """A model of larger banks over the same weights, if one is needed."""
         capacity = self.memory_batch_size
-        if capacity is None or rows is None or rows <= capacity:
+        if capacity is None or rows is None or rows == capacity:
+            return None
+        if rows < capacity and not shares_batches(self):
             return None
         twins = self.__dict__.setdefault("_evaluation_twins", {})
         if rows not in twins:
@@ -245,7 +258,7 @@ class StatefulModelMixin:
                 if graph is None:
                     return None
                 twin = _EvaluationTwin(self, *graph)
-            twin.compile_like_owner()
+                twin.compile_like_owner()
             # A tuple hides the twin from Keras, which would save it.
             twins[rows] = (twin,)
         return twins[rows][0]
@@ -282,47 +295,28 @@ class StatefulModelMixin:
                 "or build the model with a larger `batch_size`."
             )
         if batch_size is None and is_array_data(x):
-            return x, capacity
+            rows = batch_size = capacity
+        check_batches(self, x, rows, capacity)
         return x, batch_size
 
-    def _synchronize(self) -> None:
-        """Give variables what training on JAX keeps apart from them."""
-        synchronize = getattr(self, "jax_state_sync", None)
-        if synchronize is not None:
-            synchronize()
+    def _evaluation_rows(
+        self, x: Any, batch_size: int | None, rows: int | None
+    ) -> int | None:
+        """The batch size for Keras: that of the memory, of arrays."""
+        capacity = self.memory_batch_size
+        if batch_size is None and is_array_data(x):
+            rows = batch_size = capacity
+        if capacity is not None:
+            check_batches(self, x, rows, capacity)
+        return batch_size
 
     @contextmanager
     def _clean_evaluation(self) -> Iterator[None]:
         """An empty evaluation bank, and variables that survive an error."""
-        self._synchronize()
+        synchronize(self)
         self.reset_memory("eval")
-        with self._kept_variables():
+        with kept_variables(self):
             yield
-
-    @contextmanager
-    def _kept_variables(self) -> Iterator[None]:
-        """Variables that survive an error.
-
-        On JAX the trainer takes all variables away before the first batch and
-        does not give them back if that batch fails, nor, in an evaluation, if
-        a later one does.
-        """
-        optimizer = getattr(self, "optimizer", None)
-        variables = [
-            *self.variables,
-            *(optimizer.variables if optimizer else ()),
-        ]
-        kept = [(variable, variable.value) for variable in variables]
-        try:
-            yield
-        except BaseException:
-            lost = [pair for pair in kept if not _is_readable(pair[0])]
-            if any(value.is_deleted() for _, value in lost):
-                self._synchronize()  # a step has used them up
-            for variable, value in lost:
-                if not _is_readable(variable):
-                    variable.assign(value)
-            raise
 
 
 @keras.saving.register_keras_serializable(package="keras_txl")
@@ -393,10 +387,3 @@ def _memories_of(model: Any) -> Iterator[SegmentMemory]:
             yield layer
         elif isinstance(layer, keras.Model):
             yield from _memories_of(layer)
-
-
-def _is_readable(variable: keras.Variable) -> bool:
-    try:
-        return variable.value is not None
-    except TypeError:  # taken away: Keras tries to initialize it anew
-        return False
