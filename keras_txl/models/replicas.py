@@ -99,13 +99,31 @@ def shares_batches(model: Any) -> bool:
         return num_replicas() > 1
 
 
-def check_batches(model: Any, x: Any, rows: int | None, capacity: int) -> None:
+def rows_over_processes(x: Any, rows: int | None) -> int | None:
+    """Rows of the batch that a batch of `rows` rows of `x` is a part of.
+
+    On JAX each process feeds a part, unless Keras shares a dataset out.
+    """
+    distribution = None
+    if keras.backend.backend() == "jax":
+        distribution = keras.distribution.distribution()
+    if distribution is None or rows is None:
+        return rows
+    if hasattr(x, "element_spec") and distribution.auto_shard_dataset:
+        return rows
+    return rows * int(distribution.num_processes)
+
+
+def check_batches(
+    model: Any, x: Any, batch_size: int | None, rows: int | None, capacity: int
+) -> None:
     """Refuse data whose batches several devices cannot share.
 
     Args:
         model: the model that reads them.
         x: as for `fit`.
-        rows: rows of a batch; `None` if unknown.
+        batch_size: as for `fit`.
+        rows: rows of a batch over all processes; `None` if unknown.
         capacity: rows of the memory.
 
     Raises:
@@ -113,34 +131,24 @@ def check_batches(model: Any, x: Any, rows: int | None, capacity: int) -> None:
     """
     if not shares_batches(model):
         return
-    processes = _batches_at_once(x)
-    if rows is not None and rows * processes != capacity:
+    if rows is not None and rows != capacity:
         raise ValueError(
             "Every batch must be full where several devices share it. "
-            f"Received: batches of {rows} rows in each of {processes} "
-            f"process(es), for a memory with batch_size={capacity}. Use "
-            f"batches of {capacity // processes} rows, or give every process "
-            "the same `tf.data.Dataset` of whole batches, such as "
-            "`SegmentStream(...).to_tf_dataset()`: each takes its rows."
+            f"Received: batches of {rows} rows over all processes, for a "
+            f"memory with batch_size={capacity}. Use batches of {capacity} "
+            "rows. With several processes give each the same "
+            "`tf.data.Dataset` of whole batches, such as "
+            "`SegmentStream(...).to_tf_dataset()`, and it takes its rows."
         )
-    samples = keras.tree.flatten(x)[0].shape[0] if is_array_data(x) else 0
-    share = capacity // processes
-    if samples % share:
-        raise ValueError(
-            "Every batch must be full where several devices share it. "
-            f"Received: {samples} rows of data in batches of {share}. Use "
-            f"{samples // share * share} rows, or another `batch_size` in "
-            "`evaluate` and `predict`."
-        )
-
-
-def _batches_at_once(x: Any) -> int:
-    """Processes that feed a part of each batch: on JAX, Keras joins them."""
-    if keras.backend.backend() != "jax":
-        return 1
-    distribution = keras.distribution.distribution()
-    whole = hasattr(x, "element_spec") and distribution.auto_shard_dataset
-    return 1 if whole else int(distribution.num_processes)
+    if is_array_data(x) and batch_size:
+        samples = keras.tree.flatten(x)[0].shape[0]
+        if samples % batch_size:
+            raise ValueError(
+                "Every batch must be full where several devices share it. "
+                f"Received: {samples} rows of data in batches of {batch_size}."
+                f" Use {samples // batch_size * batch_size} rows, or in "
+                "`evaluate` and `predict` another `batch_size`."
+            )
 
 
 class WorkerStrategy:

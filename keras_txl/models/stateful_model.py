@@ -20,6 +20,7 @@ from keras_txl.models.kept_variables import synchronize
 from keras_txl.models.replicas import check_batches
 from keras_txl.models.replicas import check_scope
 from keras_txl.models.replicas import clip_whole_gradient
+from keras_txl.models.replicas import rows_over_processes
 from keras_txl.models.replicas import scope_of
 from keras_txl.models.replicas import shares_batches
 from keras_txl.models.replicas import trainable_strategy
@@ -206,7 +207,7 @@ class StatefulModelMixin:
         ):
             x, found = rows_of_first_batch(x, open_datasets=True)
             rows = rows or found
-        twin = self._twin(rows)
+        twin = self._twin(rows_over_processes(x, rows))
         if twin is not None:
             kwargs.pop("_use_cached_eval_dataset", None)
             synchronize(self)
@@ -229,7 +230,7 @@ class StatefulModelMixin:
         self._check_workers(x)
         x, rows = rows_of_first_batch(x, open_datasets=True)
         rows = batch_size or rows
-        twin = self._twin(rows)
+        twin = self._twin(rows_over_processes(x, rows))
         if twin is not None:
             synchronize(self)
             return twin.predict(x, batch_size=batch_size, **kwargs)
@@ -295,8 +296,9 @@ class StatefulModelMixin:
                 "or build the model with a larger `batch_size`."
             )
         if batch_size is None and is_array_data(x):
-            rows = batch_size = capacity
-        check_batches(self, x, rows, capacity)
+            batch_size = capacity
+        rows = rows_over_processes(x, batch_size or rows)
+        check_batches(self, x, batch_size, rows, capacity)
         return x, batch_size
 
     def _evaluation_rows(
@@ -305,9 +307,10 @@ class StatefulModelMixin:
         """The batch size for Keras: that of the memory, of arrays."""
         capacity = self.memory_batch_size
         if batch_size is None and is_array_data(x):
-            rows = batch_size = capacity
+            batch_size = capacity
         if capacity is not None:
-            check_batches(self, x, rows, capacity)
+            rows = rows_over_processes(x, batch_size or rows)
+            check_batches(self, x, batch_size, rows, capacity)
         return batch_size
 
     @contextmanager

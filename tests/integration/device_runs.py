@@ -1,29 +1,32 @@
 """One training run, on one device or several, for comparison.
 
-    python -m tests.integration.device_runs KIND OUTPUT.npz [PROCESS PORT]
+    python -m tests.integration.device_runs KIND OUTPUT.npz PROCESS PORT PORT
 
 The kinds are the names in `RUNS`. Devices must be set up before a backend
-starts, so each run but `train(make_lm())` itself needs a process of its own.
+starts, so each of them needs a process of its own, or two.
 """
 
 import json
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
+import keras
 import numpy as np
+
+from keras_txl.data import SegmentStream
+from keras_txl.layers.bank_placement import read_bank
+from keras_txl.models import TransformerXLBackbone
+from keras_txl.models import TransformerXLCausalLM
+from tests.oracles.weights import randomize
 
 BATCH_SIZE = 4
 SEGMENT_LENGTH = 5
+NUM_DOCUMENTS = 4
 
 
 def make_lm(**overrides: Any) -> Any:
-    import keras
-
-    from keras_txl.models import TransformerXLBackbone
-    from keras_txl.models import TransformerXLCausalLM
-    from tests.oracles.weights import randomize
-
     arguments = {
         "vocabulary_size": 17,
         "num_layers": 2,
@@ -45,8 +48,6 @@ def make_lm(**overrides: Any) -> Any:
 
 def stream(batch_size: int = BATCH_SIZE) -> Any:
     """Documents that end anywhere, and padding in the last row alone."""
-    from keras_txl.data import SegmentStream
-
     rng = np.random.default_rng(2)
     documents = [rng.integers(0, 17, size) for size in (30, 29, 7, 38)]
     return SegmentStream(documents, batch_size, SEGMENT_LENGTH)
@@ -54,8 +55,6 @@ def stream(batch_size: int = BATCH_SIZE) -> Any:
 
 def train(lm: Any, as_dataset: bool = False) -> dict[str, np.ndarray]:
     """All that a run tells: losses, evaluation, memory and weights."""
-    import keras
-
     losses = []
     watch = keras.callbacks.LambdaCallback(
         on_train_batch_end=lambda _, logs: losses.append(float(logs["loss"]))
@@ -82,62 +81,155 @@ def train(lm: Any, as_dataset: bool = False) -> dict[str, np.ndarray]:
     return {name: np.asarray(value) for name, value in found.items()}
 
 
-def memory_of(lm: Any, when: str) -> dict[str, np.ndarray]:
-    from keras_txl.layers.bank_placement import read_bank
+def predict(lm: Any) -> dict[str, np.ndarray]:
+    ids = np.arange(2 * BATCH_SIZE * SEGMENT_LENGTH) % 17
+    outputs = lm.predict(ids.reshape(-1, SEGMENT_LENGTH), verbose=0)
+    return {"prediction": outputs}
 
-    return {
-        f"{when} {memory.name}/{variable.name}": to_array(read_bank(variable))
-        for memory in lm.segment_memories
-        for training in (True, False)
-        for variable in memory.bank(training)
-    }
+
+def memory_of(lm: Any, when: str) -> dict[str, np.ndarray]:
+    found = {}
+    for memory in lm.segment_memories:
+        for training in (True, False):
+            for variable in memory.bank(training):
+                value = to_array(read_bank(variable))
+                if variable.name.endswith("document"):
+                    # Readers ahead of the model begin passes that count.
+                    value = np.where(value < 0, value, value % NUM_DOCUMENTS)
+                found[f"{when} {memory.name}/{variable.name}"] = value
+    return found
 
 
 def to_array(value: Any) -> np.ndarray:
-    import keras
-
     return keras.ops.convert_to_numpy(value)
 
 
+def message_of(function: Callable[[], Any]) -> np.ndarray:
+    """What a wrong use is told; empty if nothing."""
+    try:
+        function()
+    except Exception as error:
+        return np.asarray(f"{type(error).__name__}: {error}")
+    return np.asarray("")
+
+
+def two_devices(*_: int) -> dict[str, np.ndarray]:
+    if keras.backend.backend() == "tensorflow":
+        return mirrored()
+    return {**data_parallel(), **model_parallel()}
+
+
 def mirrored() -> dict[str, np.ndarray]:
-    import tensorflow as tf
-
-    with mirrored_strategy().scope():
-        lm = make_lm()
-    result = train(lm)
-    ids = np.arange(2 * BATCH_SIZE * SEGMENT_LENGTH) % 17
-    result["prediction"] = lm.predict(
-        ids.reshape(-1, SEGMENT_LENGTH), verbose=0
-    )
-    return result
-
-
-def mirrored_strategy() -> Any:
+    """`tf.distribute.MirroredStrategy`."""
     import tensorflow as tf
 
     tf.config.set_logical_device_configuration(
         tf.config.list_physical_devices("CPU")[0],
         [tf.config.LogicalDeviceConfiguration()] * 2,
     )
-    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    outside = make_lm(num_layers=1)
+    with strategy.scope():
+        lm = make_lm()
+        odd = message_of(lambda: make_lm(batch_size=3))
+    result = {**train(lm), **predict(lm)}
+    result["rows on a device"] = np.asarray(
+        lm.segment_memories[0].train_states.shape
+    )
+    segments = stream()
+    inputs, targets, _ = segments[0]
+    half = (BATCH_SIZE // 2, SEGMENT_LENGTH)
+    short = tf.data.Dataset.from_generator(
+        lambda: [(inputs["token_ids"][:2], targets[:2])],
+        output_signature=(tf.TensorSpec((None, half[1]), tf.int32),) * 2,
+    )
+    with strategy.scope():
+        result["built outside"] = message_of(
+            lambda: outside.fit(segments, verbose=0)
+        )
+    result["odd rows"] = odd
+    result["short arrays"] = message_of(
+        lambda: lm.fit(inputs["token_ids"][:3], targets[:3], verbose=0)
+    )
+    result["short batch"] = message_of(lambda: lm.fit(short, verbose=0))
+    result["compiled outside"] = message_of(lm.compile)
+    result["called outside"] = message_of(lambda: lm(inputs))
+    return result
+
+
+def data_parallel() -> dict[str, np.ndarray]:
+    """`keras.distribution.DataParallel`."""
+    devices = keras.distribution.list_devices()[:2]
+    with keras.distribution.DataParallel(devices=devices).scope():
+        lm = make_lm()
+        result = {**train(lm), **predict(lm), **shards_of(lm)}
+        inputs, targets, _ = stream()[0]
+        ids = inputs["token_ids"]
+        result["odd rows"] = message_of(lambda: make_lm(batch_size=3))
+        result["short arrays"] = message_of(
+            lambda: lm.fit(ids[:3], targets[:3], verbose=0)
+        )
+        result["short batch"] = message_of(
+            lambda: lm.train_on_batch(ids[:2], targets[:2])
+        )
+    return result
+
+
+def model_parallel() -> dict[str, np.ndarray]:
+    """`keras.distribution.ModelParallel`: two batch shards, two of weights."""
+    mesh = keras.distribution.DeviceMesh((2, 2), ("batch", "model"))
+    layout = keras.distribution.LayoutMap(mesh)
+    layout[".*token_embedding/embeddings"] = (None, "model")
+    layout[".*/intermediate/kernel"] = (None, "model")
+    layout[".*/projection/kernel"] = ("model", None)
+    parallel = keras.distribution.ModelParallel(layout_map=layout)
+    with parallel.scope():
+        lm = make_lm()
+        result = {**train(lm), **predict(lm), **shards_of(lm)}
+    return {f"model parallel {name}": v for name, v in result.items()}
+
+
+def shards_of(lm: Any) -> dict[str, np.ndarray]:
+    """Shapes of what one device holds on JAX."""
+    first = lm.backbone.transformer_layers[0]
+    return {
+        f"shard of {variable.name}": np.asarray(
+            variable.value.addressable_shards[0].data.shape
+        )
+        for variable in (
+            *lm.segment_memories[0].bank(True),
+            *lm.segment_memories[1].bank(False),
+            first.intermediate.kernel,
+        )
+    }
+
+
+def two_processes(process: int, *ports: int) -> dict[str, np.ndarray]:
+    if keras.backend.backend() == "tensorflow":
+        return multi_worker(process, *ports)
+    return jax_processes(process, ports[0])
 
 
 def jax_processes(process: int, port: int) -> dict[str, np.ndarray]:
+    """`keras.distribution.initialize`, each process with one device."""
     import jax
 
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    import keras
-
     keras.distribution.initialize(f"127.0.0.1:{port}", 2, process)
     with keras.distribution.DataParallel().scope():
-        return train(make_lm(), as_dataset=True)
+        lm = make_lm()
+        result = {**train(lm, as_dataset=True), **shards_of(lm)}
+        result["whole batches"] = message_of(
+            lambda: lm.fit(stream(), verbose=0)
+        )
+    return result
 
 
-def multi_worker(process: int, port: int) -> dict[str, np.ndarray]:
-    workers = [f"127.0.0.1:{port}", f"127.0.0.1:{port + 1}"]
+def multi_worker(process: int, *ports: int) -> dict[str, np.ndarray]:
+    """`tf.distribute.MultiWorkerMirroredStrategy`."""
     os.environ["TF_CONFIG"] = json.dumps(
         {
-            "cluster": {"worker": workers},
+            "cluster": {"worker": [f"127.0.0.1:{port}" for port in ports]},
             "task": {"type": "worker", "index": process},
         }
     )
@@ -145,15 +237,11 @@ def multi_worker(process: int, port: int) -> dict[str, np.ndarray]:
 
     with tf.distribute.MultiWorkerMirroredStrategy().scope():
         lm = make_lm()
-    return train(lm)
+    return {**train(lm), **predict(lm)}
 
 
-RUNS = {
-    "mirrored": mirrored,
-    "jax_processes": jax_processes,
-    "multi_worker": multi_worker,
-}
+RUNS = {"two_devices": two_devices, "two_processes": two_processes}
 
 if __name__ == "__main__":
-    kind, output, *arguments = sys.argv[1:]
-    np.savez(output, **RUNS[kind](*map(int, arguments)))
+    kind, output, *numbers = sys.argv[1:]
+    np.savez(output, **RUNS[kind](*map(int, numbers)))
