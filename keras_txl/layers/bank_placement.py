@@ -149,7 +149,7 @@ def _check_rows_in_graph(
     check = tf.debugging.Assert(good, [text.format(rows="(next number)"), rows])
     with tf.control_dependencies([] if check is None else [check]):
         hidden = tf.identity(hidden)
-    return tf.ensure_shape(hidden, (bank_rows, None, None)) if full else hidden
+    return hidden
 
 
 def _check_strategy(replicas: int, bank_rows: int, batch_size: int) -> None:

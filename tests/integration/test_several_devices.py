@@ -14,18 +14,23 @@ from tests.tolerances import FLOAT32
 from tests.tolerances import assert_close
 
 ROOT = Path(__file__).resolve().parents[2]
+DEVICES_OF_JAX = "--xla_force_host_platform_device_count"
+
+pytestmark = pytest.mark.backend("tensorflow", "jax")
 
 
 @pytest.fixture(scope="module")
-def on_one_device():
-    lm = device_runs.make_lm()
-    return {**device_runs.train(lm), **device_runs.predict(lm)}
-
-
-@pytest.fixture(scope="module")
-def on_two_devices(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("two_devices")
-    return finish(start("two_devices", folder))[0]
+def runs(tmp_path_factory):
+    """Each kind of run, and one on a single device meanwhile."""
+    folder = tmp_path_factory.mktemp("devices")
+    two_devices = start("two_devices", folder)
+    try:
+        lm = device_runs.make_lm()
+        one = {**device_runs.train(lm), **device_runs.predict(lm)}
+    finally:
+        found = finish(two_devices)
+    processes = finish(start("two_processes", folder, processes=2))
+    return {"one device": one, "two devices": found[0], "processes": processes}
 
 
 def start(kind, folder, processes=1):
@@ -43,7 +48,11 @@ def start(kind, folder, processes=1):
             [*program, str(output), str(number), *ports],
             cwd=ROOT,
             # Installed or not: the package is the one that stands here.
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={
+                **os.environ,
+                "PYTHONPATH": str(ROOT),
+                "XLA_FLAGS": f"{DEVICES_OF_JAX}={4 if processes == 1 else 1}",
+            },
             stdout=log,
             stderr=subprocess.STDOUT,
         )
@@ -68,20 +77,88 @@ def finish(started):
     return found
 
 
-def assert_same_run(actual, expected):
+def assert_same_run(actual, expected, prefix=""):
     for name, value in expected.items():
-        assert_close(actual[name], value, FLOAT32, name)
+        assert_close(actual[prefix + name], value, FLOAT32, prefix + name)
 
 
-@pytest.mark.backend("tensorflow", "jax")
-def test_two_devices_equal_one(on_one_device, on_two_devices):
-    assert_same_run(on_two_devices, on_one_device)
+def test_two_devices_equal_one(runs):
+    assert_same_run(runs["two devices"], runs["one device"])
 
 
-@pytest.mark.backend("tensorflow", "jax")
-def test_the_comparison_sees_memory_and_clipping(on_one_device):
-    assert np.ptp(on_one_device["losses"]) > 1e-3
-    states = on_one_device["trained segment_memory_0/train_states"]
-    assert np.abs(states).min(axis=(1, 2)).max() > 0
-    cleared = on_one_device["reset segment_memory_0/train_length"] == 0
-    assert cleared.tolist() == [False, True, True, False]
+def test_two_processes_equal_one_device(runs):
+    expected = dict(runs["one device"])
+    if device_runs.BACKEND == "jax":  # Keras cannot gather predictions there
+        del expected["prediction"]
+    for found in runs["processes"]:
+        assert_same_run(found, expected)
+
+
+def test_the_comparison_sees_memory_and_resets(runs):
+    one = runs["one device"]
+    assert np.ptp(one["losses"]) > 1e-3
+    states = one["trained segment_memory_0/train_states"]
+    assert np.abs(states).max(axis=(1, 2)).min() > 0.1
+    lengths = one["reset segment_memory_0/train_length"]
+    assert (lengths == 0).tolist() == [False, True, True, False]
+
+
+def test_each_device_holds_the_memory_of_its_rows(runs):
+    rows = device_runs.BATCH_SIZE // 2
+    for name, shape in runs["two devices"].items():
+        if "shard of" in name and "kernel" not in name:
+            assert shape[0] == rows, name
+    if device_runs.BACKEND == "jax":
+        found = runs["two devices"]
+        assert found["shard of train_states"].tolist() == [rows, 6, 8]
+        for process in runs["processes"]:
+            assert process["shard of train_states"].tolist() == [rows, 6, 8]
+    else:
+        assert runs["two devices"]["shard of train_states"].tolist() == [
+            rows,
+            6,
+            8,
+        ]
+
+
+@pytest.mark.backend("jax")
+def test_model_parallel_equals_one_device(runs):
+    found = runs["two devices"]
+    assert_same_run(found, runs["one device"], "model parallel ")
+    assert found["model parallel shard of kernel"].tolist() == [8, 8]
+    assert found["shard of kernel"].tolist() == [8, 16]
+
+
+@pytest.mark.parametrize(
+    ("use", "told"),
+    [
+        ("odd rows", "`batch_size` must be divisible by the number of repl"),
+        ("short arrays", "Use 4 rows, or in `evaluate`"),
+        ("short batch", "Every batch must be full"),
+        pytest.param(
+            "built outside",
+            "must be built inside the scope",
+            marks=pytest.mark.backend("tensorflow"),
+        ),
+        pytest.param(
+            "compiled outside",
+            "`compile` must be called in the scope",
+            marks=pytest.mark.backend("tensorflow"),
+        ),
+        pytest.param(
+            "called outside",
+            "must be called on a replica",
+            marks=pytest.mark.backend("tensorflow"),
+        ),
+    ],
+)
+def test_wrong_use_is_told(runs, use, told):
+    assert told in str(runs["two devices"][use])
+
+
+@pytest.mark.backend("jax")
+def test_whole_batches_in_each_process_are_refused(runs):
+    for found in runs["processes"]:
+        assert "`tf.data.Dataset` of whole batches" in str(
+            found["whole batches"]
+        )
