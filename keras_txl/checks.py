@@ -75,6 +75,17 @@ def check_positive(name: str, value: Any) -> float:
     return float(value)
 
 
+def check_optional_positive(name: str, value: Any) -> float | None:
+    """Like `check_positive`, but `None` passes."""
+    return None if value is None else check_positive(name, value)
+
+
+def check_weight(name: str, value: Any) -> float:
+    """Like `check_positive`, but 0, which turns a loss off, passes."""
+    off = value == 0 and not isinstance(value, bool)
+    return 0.0 if off else check_positive(name, value)
+
+
 def resolve_head_dim(
     head_dim: int | None, hidden_dim: int, num_heads: int
 ) -> int:

@@ -71,7 +71,8 @@ def document_mask(
     """A token sees its own document only, in the segment and in memory.
 
     Memory belongs to the document of the row's first token (block 0); the
-    slots of any other were dropped before (`SegmentMemory`).
+    slots of any other were dropped before (`SegmentMemory`). Padding sees
+    nothing.
 
     Args:
         document_ids: int tensor of shape `(batch, segment_length)`, padding
@@ -92,7 +93,10 @@ def document_mask(
     key_blocks = ops.concatenate(
         [-ops.cast(hidden, "int32"), blocks], axis=1
     )  # (B, S): 0 for a valid slot, -1 for an invalid one
-    return ops.expand_dims(blocks[:, :, None] == key_blocks[:, None, :], axis=1)
+    query_blocks = ops.where(document_ids < 0, -2, blocks)  # (B, T)
+    return ops.expand_dims(
+        query_blocks[:, :, None] == key_blocks[:, None, :], axis=1
+    )
 
 
 @keras.saving.register_keras_serializable(package="keras_txl")

@@ -32,8 +32,7 @@ def layer_cache(
     Returns:
         The cache of the layer, with `memory_slots + text_length` slots.
     """
-    if block.normalize_first:
-        states = block.attention_norm(states)
+    states = block.normalize_context(states)
     return {
         name: ops.pad(
             projection(states), [[0, 0], [0, text_length], [0, 0], [0, 0]]
@@ -126,10 +125,11 @@ def decode_block(
         The layer's output `(batch, new_tokens, hidden_dim)` and its cache.
     """
     attention = block.attention
-    query = block.attention_norm(hidden) if block.normalize_first else hidden
+    context = block.normalize_context(hidden)
+    query = context if block.normalize_first else hidden
     start: Any = ops.stack([0, ops.cast(slot, "int32"), 0, 0])
     cache = {
-        name: ops.slice_update(cache[name], start, projection(query))
+        name: ops.slice_update(cache[name], start, projection(context))
         for name, projection in (
             ("keys", attention.key_projection),
             ("values", attention.value_projection),

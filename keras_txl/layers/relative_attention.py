@@ -18,12 +18,16 @@ from keras import ops
 from keras_txl.aliases import Tensor
 from keras_txl.checks import check_fraction
 from keras_txl.checks import check_integer
+from keras_txl.checks import check_optional_positive
+from keras_txl.checks import check_weight
 from keras_txl.layers.attention_biases import RelativeAttentionBiases
 from keras_txl.layers.attention_biases import copy_initializer
 from keras_txl.layers.attention_biases import normal_initializer
 from keras_txl.layers.attention_mask import attention_mask as causal_mask
+from keras_txl.layers.attention_softmax import masked_softmax
 from keras_txl.layers.distance_encoding import descending_distances
 from keras_txl.layers.distance_encoding import sinusoid
+from keras_txl.layers.head_similarity import head_similarity
 
 
 def relative_attention_scores(
@@ -126,28 +130,6 @@ def weights_by_distance(weights: Tensor) -> Tensor:
     return moved[..., 1:]
 
 
-def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
-    """Softmax over the visible keys, in float32 or wider.
-
-    Args:
-        scores: float tensor of shape `(batch, num_heads, segment_length,
-            key_length)`.
-        mask: bool tensor that broadcasts to it, `True` where a query sees a
-            key. A row that sees nothing gives uniform finite weights; the
-            caller drops its result.
-
-    Returns:
-        Tensor of the shape and dtype of `scores`. Hidden keys get exactly 0.
-    """
-    if scores.shape[-1] == 1:  # Keras warns about a softmax over one entry
-        return ops.ones_like(scores)
-    dtype = keras.backend.standardize_dtype(scores.dtype)
-    if dtype in ("float16", "bfloat16"):
-        scores = ops.cast(scores, "float32")
-    scores = ops.where(mask, scores, ops.cast(-1e30, scores.dtype))
-    return ops.cast(ops.softmax(scores, axis=-1), dtype)
-
-
 @keras.saving.register_keras_serializable(package="keras_txl")
 class RelativeMultiHeadAttention(keras.layers.Layer):
     """Multi-head attention with relative positions over memory and segment.
@@ -156,6 +138,10 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
         num_heads: int.
         head_dim: int. Width of a head; free of the hidden width.
         dropout: float. Share of attention weights dropped in training.
+        logit_cap: float. Keeps scores in `(-logit_cap, logit_cap)`, see
+            `cap_logits`. `None`: no cap.
+        head_diversity: float. Weight of a loss in training, the
+            `head_similarity` of the heads.
         attention_biases: `RelativeAttentionBiases` shared with other layers.
             `None`: its own. Not part of the configuration.
         position_terms: layer of `position_terms.py` that replaces sinusoidal
@@ -195,6 +181,8 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
         num_heads: int,
         head_dim: int,
         dropout: float = 0.0,
+        logit_cap: float | None = None,
+        head_diversity: float = 0.0,
         attention_biases: RelativeAttentionBiases | None = None,
         position_terms: Any = None,
         kernel_initializer: Any = None,
@@ -204,6 +192,8 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
         self.num_heads = check_integer("num_heads", num_heads, 1)
         self.head_dim = check_integer("head_dim", head_dim, 1)
         self.dropout = check_fraction("dropout", dropout)
+        self.logit_cap = check_optional_positive("logit_cap", logit_cap)
+        self.head_diversity = check_weight("head_diversity", head_diversity)
         self.kernel_initializer = normal_initializer(kernel_initializer)
         if isinstance(position_terms, dict):
             position_terms = keras.saving.deserialize_keras_object(
@@ -356,7 +346,9 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
             position_bias=None if biases is None else biases.position_bias,
             distance_bias=terms.get("distance_bias"),
         )  # (B, N, T, S)
-        weights = masked_softmax(scores, attention_mask)  # (B, N, T, S)
+        weights = masked_softmax(
+            scores, attention_mask, self.logit_cap
+        )  # (B, N, T, S)
         weights = self.dropout_layer(weights, training=training)
         heads = ops.einsum("bnts,bsnh->btnh", weights, value)
         if "relative_value" in terms:
@@ -365,9 +357,12 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
                 weights_by_distance(weights),
                 terms["relative_value"],
             )
-        sees_any = ops.any(attention_mask, axis=-1)  # (B or 1, 1, T)
-        sees_any = ops.transpose(sees_any, (0, 2, 1))[..., None]
-        heads = ops.multiply(heads, ops.cast(sees_any, heads.dtype))
+        sees_any = ops.any(attention_mask, axis=(1, 3))  # (B or 1, T)
+        if training and self.head_diversity:
+            similarity = head_similarity(heads, sees_any)
+            self.add_loss(self.head_diversity * similarity)
+        sees_any = ops.cast(sees_any[..., None, None], heads.dtype)
+        heads = ops.multiply(heads, sees_any)  # (B, T, N, H)
         return self.output_projection(heads)  # (B, T, D)
 
     def compute_output_spec(
@@ -387,6 +382,8 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
             "num_heads": self.num_heads,
             "head_dim": self.head_dim,
             "dropout": self.dropout,
+            "logit_cap": self.logit_cap,
+            "head_diversity": self.head_diversity,
             "position_terms": terms
             and keras.saving.serialize_keras_object(terms),
             "kernel_initializer": keras.initializers.serialize(

@@ -3,6 +3,7 @@
 Axes: B rows, T segment, S = M + T keys, D hidden width, F inner width.
 """
 
+import functools
 from typing import Any
 
 import keras
@@ -11,8 +12,10 @@ from keras import ops
 from keras_txl.aliases import Tensor
 from keras_txl.checks import check_fraction
 from keras_txl.checks import check_integer
+from keras_txl.checks import check_optional_positive
 from keras_txl.layers.attention_biases import RelativeAttentionBiases
 from keras_txl.layers.relative_attention import RelativeMultiHeadAttention
+from keras_txl.layers.rematerialization import call_rematerialized
 
 
 @keras.saving.register_keras_serializable(package="keras_txl")
@@ -22,7 +25,7 @@ class TransformerXLBlock(keras.layers.Layer):
     Post-norm (the paper): `y = norm(x + attention(x))`,
     `z = norm(y + feed_forward(y))`. Pre-norm normalises memory and segment
     together inside the attention and keeps the residual raw; what memory
-    stores is never normalised.
+    stores is never normalised, and nothing of it is dropped.
 
     Args:
         num_heads: int.
@@ -32,6 +35,15 @@ class TransformerXLBlock(keras.layers.Layer):
         activation: of the feed-forward network.
         dropout: float. Share of outputs dropped in training.
         attention_dropout: float. Share of attention weights dropped.
+        attention_logit_cap: float. Keeps scores in `(-cap, cap)`. `None`: no
+            cap.
+        memory_dropout: float. Share of memory slots that this layer reads as
+            zeros in training, drawn for each row; the others are scaled up.
+        memory_layer_norm: bool. Keys and values are made of normalised rows,
+            of memory and segment alike. Pre-norm does so anyway.
+        head_diversity: float. Weight of the loss that keeps heads apart.
+        remat: bool. Compute the block anew for the gradients in training
+            instead of keeping its inner values.
         layer_norm_epsilon: float.
         attention_biases: `RelativeAttentionBiases` shared with other blocks.
             `None`: its own. Not part of the configuration.
@@ -73,6 +85,11 @@ class TransformerXLBlock(keras.layers.Layer):
         activation: Any = "relu",
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
+        attention_logit_cap: float | None = None,
+        memory_dropout: float = 0.0,
+        memory_layer_norm: bool = False,
+        head_diversity: float = 0.0,
+        remat: bool = False,
         layer_norm_epsilon: float = 1e-5,
         attention_biases: RelativeAttentionBiases | None = None,
         position_terms: Any = None,
@@ -87,10 +104,19 @@ class TransformerXLBlock(keras.layers.Layer):
         self.activation = keras.activations.get(activation)
         self.dropout = check_fraction("dropout", dropout)
         self.layer_norm_epsilon = layer_norm_epsilon
+        self.memory_dropout = check_fraction("memory_dropout", memory_dropout)
+        self.memory_layer_norm = check_memory_layer_norm(
+            memory_layer_norm, self.normalize_first
+        )
+        self.remat = bool(remat)
         self.attention = RelativeMultiHeadAttention(
             num_heads,
             head_dim,
             dropout=attention_dropout,
+            logit_cap=check_optional_positive(
+                "attention_logit_cap", attention_logit_cap
+            ),
+            head_diversity=head_diversity,
             attention_biases=attention_biases,
             position_terms=position_terms,
             kernel_initializer=kernel_initializer,
@@ -100,6 +126,14 @@ class TransformerXLBlock(keras.layers.Layer):
         self.kernel_initializer = self.attention.kernel_initializer
         self.attention_norm = self._norm("attention_norm")
         self.feed_forward_norm = self._norm("feed_forward_norm")
+        if self.memory_layer_norm:
+            self.memory_norm = self._norm("memory_norm")
+        self.memory_dropout_layer = keras.layers.Dropout(
+            memory_dropout,
+            noise_shape=(None, None, 1),  # whole slots
+            dtype=self.dtype_policy,
+            name="memory_dropout",
+        )
         self.dropout_layer = keras.layers.Dropout(
             dropout, dtype=self.dtype_policy, name="dropout"
         )
@@ -137,6 +171,8 @@ class TransformerXLBlock(keras.layers.Layer):
         self.attention.build(shape)
         self.attention_norm.build(shape)
         self.feed_forward_norm.build(shape)
+        if self.memory_layer_norm:
+            self.memory_norm.build(shape)
         self.intermediate.build(shape)
         self.projection.build((None, None, self.intermediate_dim))
         self.built = True
@@ -149,12 +185,34 @@ class TransformerXLBlock(keras.layers.Layer):
         attention_mask: Tensor | None = None,
         training: bool | None = None,
     ) -> Tensor:
-        context = hidden if context is None else context
-        query = hidden
-        if self.normalize_first:
-            context = self.attention_norm(context)  # memory too
-            memory_slots = ops.shape(context)[1] - ops.shape(hidden)[1]
-            query = context[:, memory_slots:]
+        run = functools.partial(
+            self._run, attention_mask=attention_mask, training=training
+        )
+        tensors = {
+            "hidden": hidden,
+            "context": hidden if context is None else context,
+            "relative_encoding": relative_encoding,
+        }
+        if self.remat and training:
+            return call_rematerialized(self, run, **tensors)
+        return run(**tensors)
+
+    def _run(
+        self,
+        hidden: Tensor,
+        context: Tensor,
+        relative_encoding: Tensor | None,
+        attention_mask: Tensor | None,
+        training: bool | None,
+    ) -> Tensor:
+        slots = ops.shape(context)[1] - ops.shape(hidden)[1]
+        context = self.normalize_context(context)
+        query = context[:, slots:] if self.normalize_first else hidden
+        if training and self.memory_dropout:
+            memory = self.memory_dropout_layer(
+                context[:, :slots], training=training
+            )
+            context = ops.concatenate([memory, context[:, slots:]], axis=1)
         attended = self.attention(
             query,
             context,
@@ -163,6 +221,23 @@ class TransformerXLBlock(keras.layers.Layer):
             training=training,
         )
         return self.finish(hidden, attended, training)
+
+    def normalize_context(self, context: Tensor) -> Tensor:
+        """What keys and values are made of, memory and segment alike.
+
+        Args:
+            context: float tensor of shape `(batch, key_length, hidden_dim)`,
+                as memory stores it.
+
+        Returns:
+            Tensor of that shape; the context itself unless the block
+            normalises it.
+        """
+        if self.normalize_first:
+            return self.attention_norm(context)
+        if self.memory_layer_norm:
+            return self.memory_norm(context)
+        return context
 
     def finish(
         self, hidden: Tensor, attended: Tensor, training: bool | None = None
@@ -209,6 +284,11 @@ class TransformerXLBlock(keras.layers.Layer):
             "num_heads": attention["num_heads"],
             "head_dim": attention["head_dim"],
             "attention_dropout": attention["dropout"],
+            "attention_logit_cap": attention["logit_cap"],
+            "memory_dropout": self.memory_dropout,
+            "memory_layer_norm": self.memory_layer_norm,
+            "head_diversity": attention["head_diversity"],
+            "remat": self.remat,
             "position_terms": attention["position_terms"],
             "kernel_initializer": attention["kernel_initializer"],
             "intermediate_dim": self.intermediate_dim,
@@ -217,3 +297,15 @@ class TransformerXLBlock(keras.layers.Layer):
             "dropout": self.dropout,
             "layer_norm_epsilon": self.layer_norm_epsilon,
         }
+
+
+def check_memory_layer_norm(memory_layer_norm: Any, first: bool) -> bool:
+    """Return it as a bool; pre-norm has no use for it."""
+    if memory_layer_norm and first:
+        raise ValueError(
+            "`memory_layer_norm` has no effect with normalize_first=True, "
+            "which already normalizes memory and segment together. Received: "
+            f"memory_layer_norm={memory_layer_norm!r}, normalize_first=True. "
+            "Leave it out."
+        )
+    return bool(memory_layer_norm)

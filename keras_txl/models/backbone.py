@@ -19,6 +19,7 @@ from keras_txl.aliases import Tensor
 from keras_txl.checks import check_fraction
 from keras_txl.checks import check_integer
 from keras_txl.checks import check_keywords
+from keras_txl.checks import check_weight
 from keras_txl.checks import resolve_head_dim
 from keras_txl.layers.attention_mask import SegmentAttentionMask
 from keras_txl.layers.distance_encoding import AS_IN_TRAINING
@@ -26,6 +27,7 @@ from keras_txl.layers.segment_memory import SegmentMemory
 from keras_txl.layers.token_packing import PackTokens
 from keras_txl.layers.token_packing import UnpackTokens
 from keras_txl.layers.transformer_xl_block import TransformerXLBlock
+from keras_txl.models.layer_memory import LayerMemoryMixin
 from keras_txl.models.position_scheme import check_position
 from keras_txl.models.position_scheme import make_position_scheme
 from keras_txl.models.stateful_model import StatefulModelMixin
@@ -40,9 +42,10 @@ vocabulary_size num_layers num_heads hidden_dim intermediate_dim head_dim
 embedding_dim memory_length eval_memory_length batch_size attention_window
 clamp_length eval_attention_window eval_clamp_length position max_distance
 relative_values share_attention_biases normalize_first activation
-layer_norm_epsilon initializer_range dropout attention_dropout
+layer_norm_epsilon initializer_range attention_logit_cap dropout
+attention_dropout memory_dropout memory_layer_norm head_diversity
 tie_embeddings cutoffs div_val tie_projections loss_chunk num_sampled
-attend_empty_memory memory_dtype
+remat attend_empty_memory memory_dtype
 """.split()
 
 Remember = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -50,7 +53,10 @@ Remember = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 @keras.saving.register_keras_serializable(package="keras_txl")
 class TransformerXLBackbone(
-    ValueMemoryMixin, StatefulModelMixin, keras_hub.models.Backbone
+    ValueMemoryMixin,
+    LayerMemoryMixin,
+    StatefulModelMixin,
+    keras_hub.models.Backbone,
 ):
     """A Transformer-XL: blocks with relative positions and segment memory.
 
@@ -88,8 +94,18 @@ class TransformerXLBackbone(
         activation: of the feed-forward networks.
         layer_norm_epsilon: float.
         initializer_range: float. Standard deviation of the initial weights.
+        attention_logit_cap: float. Keeps attention scores within this, see
+            `keras_txl.layers.attention_softmax.cap_logits`. `None`: no cap.
         dropout: float. Of embedding, distance encoding, outputs.
         attention_dropout: float. Of attention weights.
+        memory_dropout: float. Share of memory slots that each layer reads as
+            zeros in training, drawn for each row and layer; the others are
+            scaled up. What memory stores is not dropped.
+        memory_layer_norm: bool. A layer norm on memory before reuse, and on
+            the segment where keys and values are made of it; what memory
+            stores is raw. Pre-norm does so anyway.
+        head_diversity: float. Weight of the mean similarity of the heads of
+            a layer in the training loss. It is no part of any metric.
         tie_embeddings: bool. One table for input and logits.
         cutoffs: ascending ints, the first id of each tail of an adaptive
             embedding and softmax. Frequent tokens must have low ids.
@@ -101,6 +117,8 @@ class TransformerXLBackbone(
         loss_chunk: int. Tokens whose logits exist at once in the loss.
         num_sampled: int. Candidates that stand for the vocabulary in the
             training loss; evaluation is exact.
+        remat: bool. Keep of each block its inputs alone in training and
+            compute it anew for the gradients: less memory, more time.
         attend_empty_memory: bool. Attend to memory slots that hold nothing,
             as zeros (the released TensorFlow code and Hugging Face).
         memory_dtype: dtype in which memory is kept.
@@ -156,14 +174,19 @@ class TransformerXLBackbone(
         activation: Any = "relu",
         layer_norm_epsilon: float = 1e-5,
         initializer_range: float = 0.02,
+        attention_logit_cap: float | None = None,
         dropout: float = 0.1,
         attention_dropout: float = 0.0,
+        memory_dropout: float = 0.0,
+        memory_layer_norm: bool = False,
+        head_diversity: float = 0.0,
         tie_embeddings: bool = True,
         cutoffs: Sequence[int] | None = None,
         div_val: int = 1,
         tie_projections: bool | list[bool] | None = None,
         loss_chunk: int | None = None,
         num_sampled: int | None = None,
+        remat: bool = False,
         attend_empty_memory: bool = False,
         memory_dtype: str = "float32",
         dtype: Any = None,
@@ -175,6 +198,7 @@ class TransformerXLBackbone(
         check_integer("hidden_dim", hidden_dim, 2)
         check_integer("num_heads", num_heads, 1)
         check_fraction("dropout", dropout)
+        check_weight("head_diversity", head_diversity)
         check_position(position, max_distance, relative_values, clamp_length)
         head_dim = resolve_head_dim(head_dim, hidden_dim, num_heads)
         if embedding_dim is None:
@@ -258,6 +282,11 @@ class TransformerXLBackbone(
                 activation=activation,
                 dropout=dropout,
                 attention_dropout=attention_dropout,
+                attention_logit_cap=attention_logit_cap,
+                memory_dropout=memory_dropout,
+                memory_layer_norm=memory_layer_norm,
+                head_diversity=head_diversity / num_layers,
+                remat=remat,
                 layer_norm_epsilon=layer_norm_epsilon,
                 attention_biases=scheme.biases,
                 position_terms=scheme.terms[index],
@@ -337,35 +366,6 @@ class TransformerXLBackbone(
             )
         hidden = self.output_dropout(hidden, training=training)
         return self.unpack_tokens(hidden, restore, inputs["document_ids"])
-
-    def build_graph(
-        self, memory_layers: list[SegmentMemory]
-    ) -> tuple[dict[str, Tensor], Tensor]:
-        """Symbolic inputs and output of the model over these memories."""
-
-        def remember(
-            index: int, hidden: Tensor, document_ids: Tensor
-        ) -> tuple[Tensor, Tensor]:
-            context, length = memory_layers[index](hidden, document_ids)
-            return context, length
-
-        inputs = {
-            name: keras.Input((None,), dtype="int32", name=name)
-            for name in ("token_ids", "document_ids")
-        }
-        return inputs, self.run(inputs, remember, training=None)
-
-    def graph_for_batch(
-        self, batch_size: int
-    ) -> tuple[dict[str, Tensor], Tensor]:
-        """A graph over the same weights with banks of another size."""
-        memory_layers = [
-            SegmentMemory.from_config(
-                {**memory.get_config(), "batch_size": batch_size}
-            )
-            for memory in self.memory_layers
-        ]
-        return self.build_graph(memory_layers)
 
     def get_config(self) -> dict[str, Any]:
         return {
