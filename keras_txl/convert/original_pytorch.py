@@ -135,6 +135,8 @@ def to_original_pytorch(lm: TransformerXLCausalLM) -> dict[str, np.ndarray]:
         "layer_norm_epsilon": (backbone.layer_norm_epsilon, 1e-5),
         "activation": (backbone.activation.__name__, "relu"),
         "attend_empty_memory": (backbone.attend_empty_memory, False),
+        "attention_logit_cap": (backbone.attention_logit_cap, None),
+        "memory_layer_norm": (backbone.memory_layer_norm, False),
     }
     if position.startswith("absolute"):  # normalizes keys alone there
         fixed["normalize_first"] = (backbone.normalize_first, False)

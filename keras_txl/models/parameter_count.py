@@ -20,6 +20,7 @@ def count_backbone_parameters(
     tie_embeddings: bool = True,
     tie_projections: Any = None,
     share_attention_biases: bool = True,
+    memory_layer_norm: bool = False,
     **without_weights: Any,
 ) -> int:
     """Weights of a language model with sinusoidal positions, without it.
@@ -39,6 +40,7 @@ def count_backbone_parameters(
         tie_embeddings: bool.
         tie_projections: bool, one bool a bin, or `None`.
         share_attention_biases: bool.
+        memory_layer_norm: bool.
         **without_weights: arguments that add no weight.
 
     Returns:
@@ -49,7 +51,7 @@ def count_backbone_parameters(
     attention = 5 * hidden_dim * heads  # query, key, value, distances, output
     feed_forward = 2 * hidden_dim * intermediate_dim
     biases = intermediate_dim + hidden_dim
-    norms = 4 * hidden_dim
+    norms = (6 if memory_layer_norm else 4) * hidden_dim
     blocks = num_layers * (attention + feed_forward + biases + norms)
     u_and_v = 2 * heads * (1 if share_attention_biases else num_layers)
     ends = [0, *(cutoffs or ()), vocabulary_size]

@@ -61,7 +61,21 @@ def test_misspelt_overrides_are_named():
         from_original_pytorch(config, weights, eval_memory_lenght=4)
 
 
-def test_windows_that_the_original_lacks_are_refused_on_the_way_back():
-    backbone = TransformerXLBackbone(17, 1, 1, 8, 8, attention_window=3)
-    with pytest.raises(ValueError, match="attention_window=3; it needs"):
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("attention_window", 3),
+        ("attention_logit_cap", 50.0),
+        ("memory_layer_norm", True),
+    ],
+)
+def test_what_the_original_lacks_is_refused_on_the_way_back(name, value):
+    backbone = TransformerXLBackbone(17, 1, 1, 8, 8, **{name: value})
+    with pytest.raises(ValueError, match=f"{name}={value}; it needs"):
         to_original_pytorch(TransformerXLCausalLM(backbone))
+
+
+def test_what_acts_in_training_alone_does_not_matter_on_the_way_back():
+    training = {"memory_dropout": 0.5, "head_diversity": 1.0, "remat": True}
+    backbone = TransformerXLBackbone(17, 1, 1, 8, 8, **training)
+    assert to_original_pytorch(TransformerXLCausalLM(backbone))

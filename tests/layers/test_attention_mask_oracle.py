@@ -38,8 +38,7 @@ def library_mask(document_ids, length, document, slots, window, attend_empty):
     for row in range(batch):
         keys = list(range(slots)) + list(slots + places[row])
         rows.append(mask[row][places[row]][:, keys])
-    # What padding sees is dropped; what sees padding is not allowed.
-    return np.stack(rows) & (document_ids >= 0)[:, :, None]
+    return np.stack(rows)
 
 
 def check(document_ids, length, document, slots, window, attend_empty):

@@ -27,7 +27,7 @@ def draw_arguments(seed):
     windows = [None, 1, 3, 6, "memory_length+1", "memory_length"]
     num_heads = pick(1, 2, 3)
     embedding_dim = pick(None, 5)
-    return {
+    arguments = {
         "vocabulary_size": VOCABULARY,
         "num_layers": pick(1, 2, 3),
         "num_heads": num_heads,
@@ -46,6 +46,10 @@ def draw_arguments(seed):
         "tie_projections": pick(True, False) if embedding_dim else None,
         "dropout": 0.0,
     }
+    arguments["attention_logit_cap"] = pick(None, 0.5, 2.0)
+    may_normalize = not arguments["normalize_first"]
+    arguments["memory_layer_norm"] = may_normalize and pick(True, False)
+    return arguments
 
 
 def draw_segment(rng, last_document, batch_size):
@@ -82,6 +86,8 @@ def test_model_equals_the_oracle_over_a_stream_of_documents(seed):
         normalize_first=arguments["normalize_first"],
         activation=arguments["activation"],
         layer_norm_epsilon=arguments["layer_norm_epsilon"],
+        attention_logit_cap=arguments["attention_logit_cap"],
+        memory_layer_norm=arguments["memory_layer_norm"],
     )
     rng = np.random.default_rng(seed + 1000)
     batch_size = int(rng.integers(1, 4))

@@ -26,7 +26,11 @@ VARIANTS = st.sampled_from(
         {},
         {"normalize_first": True, "embedding_dim": 5, "num_heads": 1},
         {"share_attention_biases": False, "head_dim": 3, "clamp_length": 3},
-        {"attention_window": 4},
+        {
+            "attention_window": 4,
+            "attention_logit_cap": 0.7,
+            "memory_layer_norm": True,
+        },
     ]
 ).map(lambda variant: tuple(sorted(variant.items())))
 

@@ -20,14 +20,16 @@ def draw(lm, seed):
     randomize(lm, seed, scale=1.0)
     lm.output_bias.bias.assign(np.zeros(lm.output_bias.bias.shape))
     for block in lm.backbone.transformer_layers:
+        norms = [block.attention_norm, block.feed_forward_norm]
+        if block.memory_layer_norm:
+            norms.append(block.memory_norm)
         for variable in (
             block.intermediate.bias,
             block.projection.bias,
-            block.attention_norm.beta,
-            block.feed_forward_norm.beta,
+            *(norm.beta for norm in norms),
         ):
             variable.assign(np.zeros(variable.shape))
-        for norm in (block.attention_norm, block.feed_forward_norm):
+        for norm in norms:
             norm.gamma.assign(np.ones(norm.gamma.shape))
 
 
@@ -100,8 +102,17 @@ def lm(greedy_lm):
         {"attention_window": 3, "clamp_length": 2},
         {"memory_length": 0},
         {"memory_length": 2, "eval_memory_length": MEMORY},
+        {"attention_logit_cap": 1.5, "memory_layer_norm": True},
     ],
-    ids=["post_norm", "pre_norm", "zeros", "window", "no_memory", "longer"],
+    ids=[
+        "post_norm",
+        "pre_norm",
+        "zeros",
+        "window",
+        "no_memory",
+        "longer",
+        "cap_and_norm",
+    ],
 )
 def test_greedy_text_equals_one_step_a_token_far_beyond_memory(
     make_lm, overrides

@@ -27,6 +27,7 @@ SIZES = {
         {"embedding_dim": 6, "tie_embeddings": False},
         {"tie_embeddings": False},
         {"share_attention_biases": False, "normalize_first": True},
+        {"memory_layer_norm": True},
         {"cutoffs": [5, 9]},
         {"cutoffs": [5, 9], "embedding_dim": 6},
         {"cutoffs": [5, 9], "embedding_dim": 6, "tie_projections": False},

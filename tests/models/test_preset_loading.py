@@ -42,7 +42,12 @@ def test_preset_loads_with_other_streams_and_memory(saved):
 
 def test_preset_with_another_evaluation_memory_keeps_the_head(saved):
     lm, folder = saved
-    loaded = TransformerXLCausalLM.from_preset(folder, eval_memory_length=2)
+    training = {"memory_dropout": 0.2, "head_diversity": 0.1, "remat": True}
+    loaded = TransformerXLCausalLM.from_preset(
+        folder, eval_memory_length=2, **training
+    )
+    for name, value in training.items():
+        assert getattr(loaded.backbone, name) == value
     assert loaded.initial_memory(1)["states"].shape[2] == 2
     np.testing.assert_allclose(losses(loaded, 2), losses(lm, 2), atol=1e-6)
 
@@ -59,9 +64,12 @@ def test_replaced_weights_are_seen_by_compiled_steps(make_lm):
     assert np.abs(change).max() > 1e-4
 
 
-def test_preset_refuses_arguments_that_change_weights(saved):
+@pytest.mark.parametrize(
+    "arguments", [{"num_layers": 3}, {"memory_layer_norm": True}]
+)
+def test_preset_refuses_arguments_that_change_weights(saved, arguments):
     with pytest.raises(ValueError, match="which change the number or shape"):
-        TransformerXLCausalLM.from_preset(saved[1], num_layers=3)
+        TransformerXLCausalLM.from_preset(saved[1], **arguments)
 
 
 def test_misspelt_arguments_are_named(make_lm):

@@ -33,7 +33,11 @@ SETTINGS = {
     "layer_norm_epsilon": 1e-3,
     "initializer_range": 0.1,
     "dropout": 0.2,
+    "attention_logit_cap": 30.0,
     "attention_dropout": 0.3,
+    "memory_dropout": 0.1,
+    "head_diversity": 0.5,
+    "remat": True,
     "tie_embeddings": False,
     "tie_projections": True,
     "attend_empty_memory": True,
@@ -103,6 +107,16 @@ def test_every_setting_of_the_backbone_survives_its_configuration():
     assert again.get_config() == config
     shapes = [variable.shape for variable in backbone.variables]
     assert [variable.shape for variable in again.variables] == shapes
+
+
+def test_a_norm_of_memory_is_part_of_configuration_and_weights(make_lm):
+    lm = make_lm(num_layers=1, memory_layer_norm=True)
+    again = type(lm).from_config(lm.get_config())
+    assert again.backbone.memory_layer_norm
+    assert any("memory_norm" in weight.path for weight in again.weights)
+    randomize(lm, seed=7)
+    again.set_weights(lm.get_weights())
+    assert_close(logits(again), logits(lm), tolerances.EXACT, "logits")
 
 
 def test_a_model_is_rebuilt_from_its_configuration(lm):

@@ -31,7 +31,12 @@ def put(memory, rows, new):
     "arguments",
     [
         {"memory_length": 6},
-        {"memory_length": 3, "eval_memory_length": 9},
+        {
+            "memory_length": 3,
+            "eval_memory_length": 9,
+            "attention_logit_cap": 0.7,
+            "memory_layer_norm": True,
+        },
         {"memory_length": 5, "eval_memory_length": 0},
         {
             "memory_length": 4,
@@ -74,6 +79,8 @@ def test_calls_of_both_banks_and_short_batches_equal_the_oracle(arguments):
             attention_window=setting("attention_window", training),
             clamp_length=setting("clamp_length", training),
             normalize_first=first,
+            attention_logit_cap=arguments.get("attention_logit_cap"),
+            memory_layer_norm=arguments.get("memory_layer_norm", False),
         )
 
     memories = {

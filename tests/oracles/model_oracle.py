@@ -21,6 +21,7 @@ Weights are a plain dict of arrays; `l` is the number of a layer:
 | `layer_l.distance_values`               | (R, H)    | clipped              |
 | `layer_l.positions`                     | (R, D)    | absolute, learned    |
 | `layer_l.attention_norm_gain`, `_bias`  | (D,)      |                      |
+| `layer_l.memory_norm_gain`, `_bias`     | (D,)      | where there is one   |
 | `layer_l.intermediate_kernel`, `_bias`  | (D, F)    |                      |
 | `layer_l.feedforward_kernel`, `_bias`   | (F, D)    |                      |
 | `layer_l.feedforward_norm_gain`, `_bias`| (D,)      |                      |
@@ -62,6 +63,8 @@ class OracleConfig:
     activation: str = "relu"
     layer_norm_epsilon: float = 1e-5
     position: str = "relative_sinusoidal"
+    attention_logit_cap: float | None = None
+    memory_layer_norm: bool = False
 
 
 @dataclass(frozen=True)
@@ -219,7 +222,10 @@ def run_layer(
     context = memory + x
     if first:
         context = [norm("attention_norm", state) for state in context]
-    attended = _attend(config, w, context, len(memory), token_runs, window)
+    asking = context[len(memory) :]
+    if config.memory_layer_norm:  # queries come from what is not normalised
+        context = [norm("memory_norm", state) for state in context]
+    attended = _attend(config, w, context, asking, token_runs, window)
     outputs = []
     for state, update in zip(x, attended, strict=True):
         state = state + update
@@ -249,8 +255,9 @@ def _reader(weights: Weights, prefix: str) -> Read:
     return w
 
 
-def _attend(config, w, context, num_memory, token_runs, window):
+def _attend(config, w, context, asking, token_runs, window):
     """What attention adds to each token of the segment."""
+    num_memory = len(context) - len(asking)
     context_runs = [0] * num_memory + list(token_runs)
     hidden_dim, num_heads, head_dim = w("query").shape
     keys = [np.einsum("d,dnh->nh", state, w("key")) for state in context]
@@ -262,7 +269,7 @@ def _attend(config, w, context, num_memory, token_runs, window):
     updates = []
     for i, run in enumerate(token_runs):
         here = num_memory + i
-        query = np.einsum("d,dnh->nh", context[here], w("query"))
+        query = np.einsum("d,dnh->nh", asking[i], w("query"))
         seen = [
             j
             for j in range(here + 1)
@@ -284,7 +291,9 @@ def _attend(config, w, context, num_memory, token_runs, window):
                     + global_content_bias
                     + global_position_bias
                 )
-                scores.append(score / math.sqrt(head_dim))
+                score /= math.sqrt(head_dim)
+                cap = config.attention_logit_cap
+                scores.append(cap * math.tanh(score / cap) if cap else score)
             top = max(scores)
             mass = [math.exp(score - top) for score in scores]
             for j, m in zip(seen, mass, strict=True):

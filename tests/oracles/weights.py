@@ -246,6 +246,9 @@ def _block_entries(block: Any, prefix: str) -> Entries:
         "feedforward_norm_gain": block.feed_forward_norm.gamma,
         "feedforward_norm_bias": block.feed_forward_norm.beta,
     }
+    if block.memory_layer_norm:
+        variables["memory_norm_gain"] = block.memory_norm.gamma
+        variables["memory_norm_bias"] = block.memory_norm.beta
     return {
         **_attention_entries(block.attention, prefix),
         **{f"{prefix}{name}": Entry(v) for name, v in variables.items()},
