@@ -21,12 +21,13 @@ def token_losses(targets: Tensor, logits: Tensor) -> Tensor:
         logits: float tensor of shape `(..., T, V)`, any dtype.
 
     Returns:
-        float32 tensor of shape `(..., T)`, in nats.
+        Tensor of shape `(..., T)` in nats, float32 or wider.
     """
-    logits = ops.cast(logits, "float32")  # (B, T, V)
-    targets = ops.cast(targets, "int32")[..., None]  # (B, T, 1)
-    chosen = ops.take_along_axis(logits, targets, axis=-1)[..., 0]  # (B, T)
-    return ops.logsumexp(logits, axis=-1) - chosen
+    if keras.backend.standardize_dtype(logits.dtype) != "float64":
+        logits = ops.cast(logits, "float32")
+    return ops.sparse_categorical_crossentropy(
+        ops.cast(targets, "int32"), logits, from_logits=True
+    )
 
 
 class TokenLossMetric(keras.metrics.Metric):

@@ -20,6 +20,7 @@ from keras_txl.layers.output_bias import OutputBias
 from keras_txl.layers.sampled_softmax import log_uniform_candidates
 from keras_txl.layers.sampled_softmax import sampled_token_losses
 from keras_txl.layers.token_packing import zero_padding
+from keras_txl.metrics.token_loss_metric import token_losses
 
 
 class LanguageModelHead:
@@ -174,10 +175,6 @@ def logit_losses(
         Tensor of shape `(batch, segment_length)` in nats, float32 or wider,
         0 on padding.
     """
-    if keras.backend.standardize_dtype(logits.dtype) != "float64":
-        logits = ops.cast(logits, "float32")
-    targets = ops.where(document_ids >= 0, ops.cast(targets, "int32"), 0)
-    losses = ops.sparse_categorical_crossentropy(
-        targets, logits, from_logits=True
-    )
-    return ops.where(document_ids >= 0, losses, 0)
+    valid = document_ids >= 0
+    losses = token_losses(ops.where(valid, targets, 0), logits)
+    return ops.where(valid, losses, 0)
