@@ -19,7 +19,10 @@ SLICES = 40
 VALIDATIONS = 8
 WARM_UP = 0.05  # of all slices
 FIRST_RATE = 0.1  # of the highest rate, while steps are timed
-LAST_RATE = 0.05  # of the highest rate, at the end of the cosine
+LAST_RATE = 0.05  # of the highest rate, at the end of cosine and line
+
+SCHEDULES = ("cosine", "linear", "inverse-square-root", "constant")
+"""Courses of the learning rate after the warm-up."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +32,14 @@ class TrainingPlan:
     Args:
         steps: steps of the whole run, those that were timed included.
         learning_rate: highest learning rate.
+        schedule: course of the rate after the warm-up, of `SCHEDULES`.
+        warmup: share of the run until the highest rate.
     """
 
     steps: int
     learning_rate: float
+    schedule: str = "cosine"
+    warmup: float = WARM_UP
 
     @property
     def steps_per_epoch(self) -> int:
@@ -52,7 +59,7 @@ class TrainingPlan:
         return sorted(chosen)
 
     def rate(self, epoch: int) -> float:
-        """Learning rate of a slice: linear warm-up, then a cosine.
+        """Learning rate of a slice: linear warm-up, then the schedule.
 
         Args:
             epoch: number of the slice, counted from 0.
@@ -60,12 +67,19 @@ class TrainingPlan:
         Returns:
             The learning rate.
         """
-        warm_up = max(1, round(WARM_UP * self.epochs))
+        warm_up = round(self.warmup * self.epochs)
+        if self.warmup:  # at least one slice
+            warm_up = max(1, warm_up)
         if epoch < warm_up:
             return self.learning_rate * (epoch + 1) / (warm_up + 1)
-        part = (epoch - warm_up) / max(1, self.epochs - warm_up)
-        cosine = (1 + math.cos(math.pi * part)) / 2
-        return self.learning_rate * (LAST_RATE + (1 - LAST_RATE) * cosine)
+        if self.schedule == "constant":
+            return self.learning_rate
+        if self.schedule == "inverse-square-root":
+            return self.learning_rate * ((warm_up + 1) / (epoch + 1)) ** 0.5
+        left = 1 - (epoch - warm_up) / max(1, self.epochs - warm_up)
+        if self.schedule == "cosine":
+            left = (1 - math.cos(math.pi * left)) / 2
+        return self.learning_rate * (LAST_RATE + (1 - LAST_RATE) * left)
 
 
 def steps_in(

@@ -1,10 +1,13 @@
 """Slices, validations and learning rates of a run."""
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_txl.cli.training_plan import LAST_RATE
+from keras_txl.cli.training_plan import SCHEDULES
 from keras_txl.cli.training_plan import VALIDATIONS
 from keras_txl.cli.training_plan import TrainingPlan
 from keras_txl.cli.training_plan import steps_in
@@ -39,6 +42,38 @@ def test_rates_rise_and_fall():
     assert rates[highest:] == sorted(rates[highest:], reverse=True)
     assert max(rates) == pytest.approx(1.0)
     assert rates[-1] < 2 * LAST_RATE
+
+
+def rates(**choices):
+    """Rates of a run of 40 slices, the warm-up of which are 8."""
+    plan = TrainingPlan(4000, 0.5, **{"warmup": 0.2, **choices})
+    return [plan.rate(epoch) for epoch in range(plan.epochs)]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_each_schedule_rises_along_the_warm_up(schedule):
+    rising = [0.5 * slices / 9 for slices in range(1, 10)]
+    assert rates(schedule=schedule)[:9] == pytest.approx(rising)
+    assert rates(schedule=schedule, warmup=0.0)[0] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("schedule", "formula"),
+    [
+        ("constant", lambda slices: 0.5),
+        ("linear", lambda slices: 0.5 - 0.5 * 0.95 * (slices - 8) / 32),
+        ("inverse-square-root", lambda slices: 0.5 * (9 / (slices + 1)) ** 0.5),
+        (
+            "cosine",
+            lambda slices: (
+                0.025 + 0.475 * math.cos(math.pi * (slices - 8) / 64) ** 2
+            ),
+        ),
+    ],
+)
+def test_each_schedule_has_its_course(schedule, formula):
+    expected = [formula(slices) for slices in range(8, 40)]
+    assert rates(schedule=schedule)[8:] == pytest.approx(expected)
 
 
 def test_steps_fill_the_time_that_validations_leave():

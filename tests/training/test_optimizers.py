@@ -152,6 +152,19 @@ def test_without_decay_adamw_is_adam():
     assert_close(*ends, EXACT, "two steps")
 
 
+def test_a_plateau_of_validation_halves_the_rate(make_lm):
+    lm = make_lm(num_layers=1)
+    lm.compile(make_optimizer("adamw", 0.5, weight_decay=0.1))
+    halve = keras.callbacks.ReduceLROnPlateau(factor=0.5, patience=0)
+    halve.set_model(lm)
+    halve.on_train_begin()
+    rates = []
+    for epoch, loss in enumerate([3.0, 2.0, 2.0, 1.0, 1.5, 1.2]):
+        halve.on_epoch_end(epoch, {"val_loss": loss})
+        rates.append(float(lm.optimizer.learning_rate))
+    assert rates == [0.5, 0.5, 0.25, 0.25, 0.125, 0.0625]
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
