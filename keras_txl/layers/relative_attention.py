@@ -10,6 +10,7 @@ The four terms of the score of query i and key j, in the paper's letters:
 Axes: B rows, T segment, S = M + T keys, N heads, H head width, D hidden width.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -28,6 +29,8 @@ from keras_txl.layers.attention_softmax import masked_softmax
 from keras_txl.layers.distance_encoding import descending_distances
 from keras_txl.layers.distance_encoding import sinusoid
 from keras_txl.layers.head_similarity import head_similarity
+from keras_txl.layers.relative_shift import relative_shift
+from keras_txl.layers.relative_shift import weights_by_distance
 
 
 def relative_attention_scores(
@@ -76,60 +79,6 @@ def relative_attention_scores(
     return ops.multiply(scores, query.shape[-1] ** -0.5)
 
 
-def relative_shift(scores: Tensor) -> Tensor:
-    """Align scores indexed by distance with scores indexed by key.
-
-    Column `r` of the input holds the score for distance `S - 1 - r`. Entry
-    `(i, j)` of the result is the input's `(i, T - 1 - i + j)`; entries with
-    `j > M + i` lie in the future, are meaningless, and must be masked.
-
-    Args:
-        scores: float tensor of shape `(batch, num_heads, segment_length,
-            key_length)`.
-
-    Returns:
-        Tensor of the same shape and dtype.
-
-    Raises:
-        ValueError: if `key_length` is shorter than `segment_length`.
-
-    Reference:
-        Dai et al. 2019 (arXiv 1901.02860), Appendix B.
-    """
-    batch, num_heads, queries, keys = ops.shape(scores)
-    if isinstance(queries, int) and isinstance(keys, int) and keys < queries:
-        raise ValueError(
-            "`key_length` must be at least `segment_length`: every query sees "
-            f"itself. Received: scores.shape={tuple(scores.shape)}. Put the "
-            "segment itself at the end of the keys."
-        )
-    shifted = ops.pad(scores, [[0, 0], [0, 0], [0, 0], [1, 0]])
-    shifted = ops.reshape(
-        shifted, (batch, num_heads, keys + 1, queries)
-    )  # (B, N, S + 1, T)
-    return ops.reshape(
-        shifted[:, :, 1:], (batch, num_heads, queries, keys)
-    )  # (B, N, T, S)
-
-
-def weights_by_distance(weights: Tensor) -> Tensor:
-    """Undo `relative_shift`: index the weights of keys by distance.
-
-    Args:
-        weights: float tensor of shape `(batch, num_heads, segment_length,
-            key_length)`, zeros on keys that come after the query.
-
-    Returns:
-        Tensor of that shape; column `r` is the weight at distance
-        `key_length - 1 - r`.
-    """
-    batch, num_heads, queries, keys = ops.shape(weights)
-    moved = ops.reshape(weights, (batch, num_heads, keys, queries))
-    moved = ops.pad(moved, [[0, 0], [0, 0], [1, 0], [0, 0]])
-    moved = ops.reshape(moved, (batch, num_heads, queries, keys + 1))
-    return moved[..., 1:]
-
-
 @keras.saving.register_keras_serializable(package="keras_txl")
 class RelativeMultiHeadAttention(keras.layers.Layer):
     """Multi-head attention with relative positions over memory and segment.
@@ -175,6 +124,9 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
     Reference:
         Dai et al. 2019 (arXiv 1901.02860), section 3.3.
     """
+
+    watch_weights: Callable[[Tensor], None] | None = None
+    """Called with the weights (B, N, T, S) of each call, before dropout."""
 
     def __init__(
         self,
@@ -349,6 +301,8 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
         weights = masked_softmax(
             scores, attention_mask, self.logit_cap
         )  # (B, N, T, S)
+        if self.watch_weights is not None:
+            self.watch_weights(weights)
         weights = self.dropout_layer(weights, training=training)
         heads = ops.einsum("bnts,bsnh->btnh", weights, value)
         if "relative_value" in terms:

@@ -3,6 +3,7 @@
 from keras_txl.training.checkpoint import TrainingCheckpoint
 from keras_txl.training.checkpoint_file import read_checkpoint
 from keras_txl.training.checkpoint_file import write_checkpoint
+from keras_txl.training.monitors import AttentionEntropy
 from keras_txl.training.monitors import GradientNorms
 from keras_txl.training.monitors import MemoryNorms
 from keras_txl.training.monitors import Monitor
@@ -17,6 +18,7 @@ from keras_txl.training.schedules import warmup_cosine_decay
 from keras_txl.training.time_budget import TimeBudget
 
 __all__ = [
+    "AttentionEntropy",
     "GradientNorms",
     "MemoryNorms",
     "Monitor",

@@ -15,6 +15,7 @@ from keras import ops
 from keras_txl.aliases import Tensor
 from keras_txl.checks import check_optional_integer
 from keras_txl.training.probe import Probe
+from keras_txl.training.probe import compile_attention_entropy
 from keras_txl.training.probe import compile_gradient_squares
 
 
@@ -174,3 +175,53 @@ class GradientNorms(Monitor):
                 for layer, square in squares.items()
             },
         }
+
+
+class AttentionEntropy(Monitor):
+    """How widely each layer and head looks: the entropy of its attention.
+
+    Logs `attention_entropy/layer_0` and so on, the mean over the heads of a
+    layer, and with `per_head` `attention_entropy/layer_0/head_0` too: the
+    entropy of the attention weights over memory and segment in nats, averaged
+    over the tokens of a probe. 0 is a look at one key, log(n) an equal look at
+    n keys; a head that falls to 0 early has often ceased to learn.
+
+    Args:
+        probe: a batch `(inputs, targets)` or `(inputs, targets,
+            sample_weight)`, or a list of consecutive ones: then the last is
+            measured, with the memory that the others leave.
+        per_head: bool. Whether to log each head.
+        every_steps: int. Steps of an epoch from one measurement to the next,
+            besides that at its end. `None`: at its end alone.
+
+    Raises:
+        ValueError: if the probe holds no batch.
+    """
+
+    def __init__(
+        self,
+        probe: Any,
+        per_head: bool = False,
+        every_steps: int | None = None,
+    ) -> None:
+        super().__init__(every_steps)
+        self.probe = Probe(probe)
+        self.per_head = bool(per_head)
+        self._entropy: Callable[..., Tensor] | None = None
+
+    def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
+        self._entropy = None  # weights may have been added since
+
+    def measure(self) -> dict[str, float]:
+        model = self.model
+        if self._entropy is None:
+            self._entropy = compile_attention_entropy(model)
+        found = self._entropy(*self.probe.measured(model))
+        entropies: dict[str, float] = {}
+        for index, heads in enumerate(ops.convert_to_numpy(found).tolist()):
+            name = f"attention_entropy/layer_{index}"
+            entropies[name] = sum(heads) / len(heads)
+            if self.per_head:
+                for head, entropy in enumerate(heads):
+                    entropies[f"{name}/head_{head}"] = entropy
+        return entropies

@@ -4,7 +4,9 @@ The memory of the probe is a value: training and its banks are left alone.
 """
 
 from collections.abc import Callable
+from collections.abc import Iterator
 from collections.abc import Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import keras
@@ -12,6 +14,7 @@ from keras import ops
 
 from keras_txl.aliases import Memory
 from keras_txl.aliases import Tensor
+from keras_txl.models.value_function import compile_value_function
 
 
 class Probe:
@@ -51,6 +54,65 @@ class Probe:
             # One weight a token, or one a row.
             valid *= given if len(given.shape) == 2 else given[:, None]
         return inputs, ops.cast(targets, "int32"), valid, memory
+
+
+def compile_attention_entropy(lm: Any) -> Callable[..., Tensor]:
+    """Compile what measures how widely the heads look.
+
+    Args:
+        lm: a `TransformerXLCausalLM`.
+
+    Returns:
+        A function of what `Probe.measured` returns. It gives the entropy of
+        the attention weights in nats, averaged over the tokens of the batch:
+        a float32 tensor of shape `(num_layers, num_heads)`.
+    """
+    backbone = lm.backbone
+
+    def entropy(
+        inputs: Any, targets: Tensor, weights: Tensor, memory: Memory
+    ) -> Tensor:
+        valid = inputs["document_ids"] >= 0
+        # Inside the layers the tokens of a row come first, padding last.
+        count = ops.sum(ops.cast(valid, "int32"), axis=1, keepdims=True)
+        valid = ops.cast(ops.arange(valid.shape[1]) < count, "float32")
+        with watched_attention(backbone) as found:
+            backbone.call_with_memory(inputs, memory)
+        total = ops.sum(valid)
+        return ops.stack(
+            [
+                ops.sum(row_entropy(seen) * valid[:, None], axis=(0, 2)) / total
+                for seen in found
+            ]
+        )
+
+    return compile_value_function(lm, entropy)
+
+
+@contextmanager
+def watched_attention(backbone: Any) -> Iterator[list[Tensor]]:
+    """Collects the attention weights of every layer that is called within.
+
+    Yields:
+        List that grows by a tensor `(batch, num_heads, segment_length,
+        key_length)` a layer.
+    """
+    found: list[Tensor] = []
+    layers = [block.attention for block in backbone.transformer_layers]
+    for attention in layers:
+        attention.watch_weights = found.append
+    try:
+        yield found
+    finally:
+        for attention in layers:
+            attention.watch_weights = None
+
+
+def row_entropy(weights: Tensor) -> Tensor:
+    """Entropy of distributions along the last axis, in nats, in float32."""
+    weights = ops.cast(weights, "float32")
+    logarithms = ops.log(ops.where(weights > 0, weights, 1.0))
+    return -ops.sum(weights * logarithms, axis=-1)
 
 
 def compile_gradient_squares(lm: Any) -> Callable[..., Tensor]:

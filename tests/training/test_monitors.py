@@ -7,11 +7,18 @@ import numpy as np
 import pytest
 
 from keras_txl.data import SegmentStream
+from keras_txl.training import AttentionEntropy
 from keras_txl.training import GradientNorms
 from keras_txl.training import MemoryNorms
 from keras_txl.training import Monitor
 from keras_txl.training.checkpoint import training_variables
+from tests.oracles.attention_oracle import distance_encoding
+from tests.oracles.attention_oracle import distances_and_mask
 from tests.oracles.memory_banks import bank_of
+from tests.oracles.model_oracle import OracleConfig
+from tests.oracles.model_oracle import empty_memory
+from tests.oracles.model_oracle import run_model
+from tests.oracles.weights import oracle_weights
 from tests.oracles.weights import randomize
 from tests.tolerances import EXACT
 from tests.tolerances import FLOAT32
@@ -161,6 +168,68 @@ def test_the_past_of_a_probe_is_its_memory(lm):
     assert abs(found["gradient_norm"] - alone["gradient_norm"]) > 1e-3
 
 
+def entropies_by_loops(lm, batches):
+    """Mean entropy of each layer and head on the last batch, in float64."""
+    weights, config = oracle_weights(lm), OracleConfig(lm.backbone.num_layers)
+    memory = empty_memory(2, lm.backbone.num_layers, 6, 8)
+    for inputs, *_ in batches:
+        ids, documents = inputs["token_ids"], inputs["document_ids"]
+        before = memory
+        result = run_model(config, weights, ids, documents, before)
+        memory = result.memory
+    distance, visible = distances_and_mask(
+        documents, before["length"], before["document"], 6
+    )
+    found = np.zeros((lm.backbone.num_layers, 2))
+    for layer, head in np.ndindex(*found.shape):
+        query, key, relative_key, u, v = (
+            weights[f"layer_{layer}.{name}"][..., head, :]
+            for name in (
+                *("query", "key", "relative_key"),
+                *("content_bias", "position_bias"),
+            )
+        )
+        entropies = []
+        for row, t in zip(*np.nonzero(documents >= 0), strict=True):
+            context = np.concatenate(
+                [before["states"][row, layer], result.layer_inputs[row, layer]]
+            )
+            q = context[6 + t] @ query
+            scores = []
+            for s in np.flatnonzero(visible[row, t]):
+                r = distance_encoding([distance[row, t, s]], 8)[0]
+                k, r = context[s] @ key, r @ relative_key
+                scores.append(((q + u) @ k + (q + v) @ r) / 2)
+            mass = np.exp(scores)
+            share = mass / mass.sum()
+            entropies.append(-(share * np.log(share)).sum())
+        found[layer, head] = sum(entropies) / len(entropies)
+    return found
+
+
+def test_attention_entropy_is_that_of_the_loops(lm):
+    ids = np.random.default_rng(4).integers(0, 17, (2, 2, 4)).astype("int32")
+    documents = np.array(
+        [[[0, 0, 0, 0], [0, -1, 0, 1]], [[0, -1, 0, 1], [-1, 1, 1, -1]]],
+        "int32",
+    )
+    batches = [
+        ({"token_ids": x, "document_ids": d}, x)
+        for x, d in zip(ids, documents, strict=True)
+    ]
+    monitor = AttentionEntropy(batches, per_head=True)
+    monitor.set_model(lm)
+    found = monitor.measure()
+    expected = entropies_by_loops(lm, batches)
+    assert expected.min() > 0.1
+    for (layer, head), entropy in np.ndenumerate(expected):
+        name = f"attention_entropy/layer_{layer}"
+        mean = expected[layer].mean()
+        assert_close(found.pop(f"{name}/head_{head}"), entropy, FLOAT32, name)
+        assert_close(found[name], mean, FLOAT32, name)
+    assert len(found) == len(expected)
+
+
 def test_monitors_change_nothing_and_reach_files(compiled, stream, tmp_path):
     lm = restarted(compiled)
     fit(lm, make_stream(), epochs=2)
@@ -172,6 +241,7 @@ def test_monitors_change_nothing_and_reach_files(compiled, stream, tmp_path):
         stream,
         MemoryNorms(every_steps=2),
         GradientNorms(stream.segment(0), every_steps=3),
+        AttentionEntropy(stream.segment(0)),
         keras.callbacks.CSVLogger(path),
         epochs=2,
     )
@@ -182,7 +252,11 @@ def test_monitors_change_nothing_and_reach_files(compiled, stream, tmp_path):
         rows = list(csv.DictReader(file))
     assert len(rows) == 2
     for row, logs in zip(rows, recording.epochs, strict=True):
-        for name in ("memory_norm/layer_1", "gradient_norm/output_bias"):
+        for name in (
+            "memory_norm/layer_1",
+            "gradient_norm/output_bias",
+            "attention_entropy/layer_0",
+        ):
             assert float(row[name]) == pytest.approx(logs[name])
             assert logs[name] > 0
     steps = len(stream)

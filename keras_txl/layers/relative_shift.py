@@ -1,0 +1,62 @@
+"""From distances to keys and back (Appendix B).
+
+Axes: B rows, T segment, S = M + T keys, N heads.
+"""
+
+from keras import ops
+
+from keras_txl.aliases import Tensor
+
+
+def relative_shift(scores: Tensor) -> Tensor:
+    """Align scores indexed by distance with scores indexed by key.
+
+    Column `r` of the input holds the score for distance `S - 1 - r`. Entry
+    `(i, j)` of the result is the input's `(i, T - 1 - i + j)`; entries with
+    `j > M + i` lie in the future, are meaningless, and must be masked.
+
+    Args:
+        scores: float tensor of shape `(batch, num_heads, segment_length,
+            key_length)`.
+
+    Returns:
+        Tensor of the same shape and dtype.
+
+    Raises:
+        ValueError: if `key_length` is shorter than `segment_length`.
+
+    Reference:
+        Dai et al. 2019 (arXiv 1901.02860), Appendix B.
+    """
+    batch, num_heads, queries, keys = ops.shape(scores)
+    if isinstance(queries, int) and isinstance(keys, int) and keys < queries:
+        raise ValueError(
+            "`key_length` must be at least `segment_length`: every query sees "
+            f"itself. Received: scores.shape={tuple(scores.shape)}. Put the "
+            "segment itself at the end of the keys."
+        )
+    shifted = ops.pad(scores, [[0, 0], [0, 0], [0, 0], [1, 0]])
+    shifted = ops.reshape(
+        shifted, (batch, num_heads, keys + 1, queries)
+    )  # (B, N, S + 1, T)
+    return ops.reshape(
+        shifted[:, :, 1:], (batch, num_heads, queries, keys)
+    )  # (B, N, T, S)
+
+
+def weights_by_distance(weights: Tensor) -> Tensor:
+    """Undo `relative_shift`: index the weights of keys by distance.
+
+    Args:
+        weights: float tensor of shape `(batch, num_heads, segment_length,
+            key_length)`, zeros on keys that come after the query.
+
+    Returns:
+        Tensor of that shape; column `r` is the weight at distance
+        `key_length - 1 - r`.
+    """
+    batch, num_heads, queries, keys = ops.shape(weights)
+    moved = ops.reshape(weights, (batch, num_heads, keys, queries))
+    moved = ops.pad(moved, [[0, 0], [0, 0], [1, 0], [0, 0]])
+    moved = ops.reshape(moved, (batch, num_heads, queries, keys + 1))
+    return moved[..., 1:]
