@@ -130,9 +130,15 @@ def plant(
     """Replace the function `name` in every module that holds it."""
     from keras_txl.layers import attention_mask
     from keras_txl.layers import relative_attention
+    from keras_txl.layers import relative_shift
     from keras_txl.layers import segment_memory
 
-    homes = (relative_attention, segment_memory, attention_mask)
+    homes = (
+        relative_attention,
+        relative_shift,
+        segment_memory,
+        attention_mask,
+    )
     home = next(
         module
         for module in homes
