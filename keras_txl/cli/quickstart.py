@@ -182,7 +182,6 @@ def _train(
     from keras_txl.cli.training_run import run_plan
     from keras_txl.cli.training_run import take_bytes
     from keras_txl.data import SegmentStream
-    from keras_txl.training import TrainingPosition
 
     size = model_size(options)
     training = [document.byte_ids for document in corpus.train]
@@ -196,11 +195,7 @@ def _train(
     )
     lm = build_model(size, options.seed)
     imported = time.monotonic() - STARTED
-    position, step_seconds = measure_step(
-        lm,
-        TrainingPosition(stream.repeat()),
-        options.steps or 10**9,
-    )
+    step, step_seconds = measure_step(lm, stream, options.steps or 10**9)
     steps = options.steps
     if steps is None:
         batch = size.batch_size * size.segment_length
@@ -214,13 +209,14 @@ def _train(
             step_seconds,
             len(validation) * step_seconds / 2,
         )
-    plan = TrainingPlan(max(steps, position.step), size.learning_rate)
+    plan = TrainingPlan(max(steps, step), size.learning_rate)
     say(
         f"{stream.num_tokens:,} bytes to train on, {count_parameters(lm):,} "
         f"parameters, {step_seconds * 1000:.0f} ms a step, {plan.steps} steps."
     )
-    history = TrainingHistory(stage / "history.csv", position.step)
-    run_plan(lm, position, plan, validation, [history])
+    history = TrainingHistory(stage / "history.csv", step)
+    if step < plan.steps:
+        run_plan(lm, stream, step, plan, validation, [history])
     return lm, history.rows, plan.steps
 
 

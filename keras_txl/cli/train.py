@@ -181,36 +181,36 @@ def _train(
     from keras_txl.cli.training_run import build_model
     from keras_txl.cli.training_run import run_plan
     from keras_txl.data import SegmentStream
-    from keras_txl.training import TrainingPosition
-    from keras_txl.training import restore_training
 
     stream = SegmentStream(training, size.batch_size, size.segment_length)
     held_out = SegmentStream(validation, size.batch_size, size.segment_length)
     lm = build_model(size, settings["seed"])
     checkpoint = options.output / CHECKPOINT_NAME
+    step = 0
     if options.resume:
-        position = restore_training(lm, stream, checkpoint)
+        step = _checkpoint(checkpoint, settings, None).restore(lm)
     else:
         _remove_earlier(options.output)
-        position = TrainingPosition(stream.repeat())
     say(
         f"{stream.num_tokens:,} bytes in {stream.num_documents} documents, "
-        f"{count_parameters(lm):,} parameters, from step {position.step}."
+        f"{count_parameters(lm):,} parameters, from step {step}."
     )
-    history = TrainingHistory(options.output / HISTORY_NAME, position.step)
+    history = TrainingHistory(options.output / HISTORY_NAME, step)
     checkpoint.mkdir(parents=True, exist_ok=True)
     try:
-        plan, position = _plan(
-            options, settings, lm, position, checkpoint, held_out, started
+        plan, step = _plan(
+            options, settings, lm, stream, step, checkpoint, held_out, started
         )
-        history.step = position.step
-        run_plan(
-            lm,
-            position,
-            plan,
-            held_out,
-            [history, _checkpoint(checkpoint, position, settings, plan)],
-        )
+        history.step = step
+        if step < plan.steps:
+            run_plan(
+                lm,
+                stream,
+                step,
+                plan,
+                held_out,
+                [history, _checkpoint(checkpoint, settings, plan)],
+            )
     except KeyboardInterrupt:
         if not any(checkpoint.iterdir()):  # a second Ctrl-C, before any step
             raise
@@ -228,11 +228,12 @@ def _plan(
     options: argparse.Namespace,
     settings: dict[str, Any],
     lm: Any,
-    position: Any,
+    stream: Any,
+    step: int,
     checkpoint: Path,
     held_out: Any,
     started: float,
-) -> tuple[Any, Any]:
+) -> tuple[Any, int]:
     """The plan of the run, made after timing some steps if it is new."""
     from keras_txl.cli.progress import say
     from keras_txl.cli.training_plan import TrainingPlan
@@ -240,14 +241,15 @@ def _plan(
     from keras_txl.cli.training_run import measure_step
 
     if settings["plan"] is not None:
-        return TrainingPlan(**settings["plan"]), position
+        return TrainingPlan(**settings["plan"]), step
     steps = settings.get("steps", options.steps)
     settings["steps"] = steps
-    position, step_seconds = measure_step(
+    step, step_seconds = measure_step(
         lm,
-        position,
+        stream,
         steps or 10**9,
-        [_checkpoint(checkpoint, position, settings, None)],
+        [_checkpoint(checkpoint, settings, None)],
+        step,
     )
     if steps is None:
         spent = time.monotonic() - started
@@ -257,20 +259,17 @@ def _plan(
             len(held_out) * step_seconds / 2,
         )
     rate = settings["size"]["learning_rate"]
-    plan = TrainingPlan(max(steps, position.step), rate)
+    plan = TrainingPlan(max(steps, step), rate)
     say(f"{step_seconds * 1000:.0f} ms a step, {plan.steps} steps in all.")
-    return plan, position
+    return plan, step
 
 
-def _checkpoint(
-    folder: Path, position: Any, settings: dict[str, Any], plan: Any
-) -> Any:
-    from keras_txl.training import TrainingCheckpoint
+def _checkpoint(folder: Path, settings: dict[str, Any], plan: Any) -> Any:
+    from keras_txl.training import ResumeTraining
 
     told = None if plan is None else dataclasses.asdict(plan)
-    return TrainingCheckpoint(
+    return ResumeTraining(
         folder,
-        position.stream,
         every_seconds=CHECKPOINT_SECONDS,
         extra={**settings, "plan": told},
     )

@@ -20,9 +20,8 @@ from keras_txl.cli.training_plan import TrainingPlan
 from keras_txl.models import TransformerXLBackbone
 from keras_txl.models import TransformerXLCausalLM
 from keras_txl.models import TransformerXLCausalLMPreprocessor
+from keras_txl.models.start_at_step import StartAtStep
 from keras_txl.tokenizers import TransformerXLByteTokenizer
-from keras_txl.training import TrainingPosition
-from keras_txl.training import continue_fit
 
 HISTORY_COLUMNS = ("step", "seconds", "learning_rate", "loss", "val_loss")
 
@@ -78,14 +77,13 @@ class TrainingHistory(keras.callbacks.Callback):
             self.rows = [r for r in read_history(path) if r["step"] <= step]
         self._before = self.rows[-1]["seconds"] if self.rows else 0.0
         self._started = time.monotonic()
-        self._seen = 0
+        self._epoch = 0
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        self._seen = 0
+        self._epoch = epoch
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        self.step += batch + 1 - self._seen
-        self._seen = batch + 1
+        self.step = self._epoch * self.params["steps"] + batch + 1
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         logs = logs or {}
@@ -146,16 +144,15 @@ class _Progress(keras.callbacks.Callback):
         self._step = step
         self._steps = steps
         self._last = last
-        self._seen = 0
+        self._epoch = 0
         self._note = ""
         self.times: list[float] = []
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        self._seen = 0
+        self._epoch = epoch
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        self._step += batch + 1 - self._seen
-        self._seen = batch + 1
+        self._step = self._epoch * self.params["steps"] + batch + 1
         self.times.append(time.monotonic())
         loss = (logs or {}).get("loss")
         if loss is not None:
@@ -167,29 +164,31 @@ class _Progress(keras.callbacks.Callback):
 
 def measure_step(
     lm: Any,
-    position: TrainingPosition,
+    stream: Any,
     num_steps: int,
     callbacks: Sequence[Any] = (),
-) -> tuple[TrainingPosition, float]:
+    step: int = 0,
+) -> tuple[int, float]:
     """Train the first steps and time them.
 
     Args:
         lm: a compiled model.
-        position: where training stands.
+        stream: a `SegmentStream`.
         num_steps: steps of the whole run, if that is known, else a large
             number; a short run is not trained beyond its end.
         callbacks: further callbacks of `fit`.
+        step: steps done before, if a `ResumeTraining` among the callbacks
+            goes on with a run.
 
     Returns:
-        The new position, and the seconds of a step without compilation.
+        Steps done, and the seconds of a step without compilation.
     """
-    last = max(position.step + 1, min(MEASURED_STEPS, num_steps))
+    last = max(step + 1, min(MEASURED_STEPS, num_steps))
     with progress_bar("Compiling and timing") as update:
-        progress = _Progress(update, position.step, last, last)
+        progress = _Progress(update, step, last, last)
         begun = time.monotonic()
-        continue_fit(
-            lm,
-            position,
+        lm.fit(
+            stream.repeat(),
             steps_per_epoch=last,
             epochs=1,
             callbacks=[progress, *callbacks],
@@ -198,33 +197,33 @@ def measure_step(
     times = [begun, *progress.times]
     gaps = [b - a for a, b in zip(times, times[1:], strict=False)]
     seconds = median(gaps[COMPILING_STEPS:] or gaps[-1:])
-    stream = position.stream.stream
-    return TrainingPosition(stream.repeat(last), last), seconds
+    return last, seconds
 
 
 def run_plan(
     lm: Any,
-    position: TrainingPosition,
+    stream: Any,
+    step: int,
     plan: TrainingPlan,
     validation: Any,
     callbacks: Sequence[Any] = (),
 ) -> None:
-    """Train from a position to the end of a plan, with validation.
+    """Train from a step to the end of a plan, with validation.
 
     Args:
         lm: a compiled model.
-        position: where training stands.
+        stream: a `SegmentStream`.
+        step: steps done before.
         plan: the course of the run.
         validation: a `SegmentStream`, or None for no validation.
         callbacks: further callbacks of `fit`.
     """
-    if position.step >= plan.steps:
-        return
+    if not any(isinstance(c, StartAtStep) for c in callbacks):
+        callbacks = [*callbacks, StartAtStep(step)]
     with progress_bar("Training") as update:
-        progress = _Progress(update, position.step, plan.steps, plan.steps)
-        continue_fit(
-            lm,
-            position,
+        progress = _Progress(update, step, plan.steps, plan.steps)
+        lm.fit(
+            stream.repeat(step),
             steps_per_epoch=plan.steps_per_epoch,
             epochs=plan.epochs,
             validation_data=validation,
@@ -236,6 +235,7 @@ def run_plan(
                 progress,
                 *callbacks,
             ],
+            reset_memory=False,
             verbose=0,
         )
 

@@ -25,6 +25,9 @@ from keras_txl.models.replicas import scope_of
 from keras_txl.models.replicas import shares_batches
 from keras_txl.models.replicas import trainable_strategy
 from keras_txl.models.reset_at_restart import ResetAtRestart
+from keras_txl.models.start_at_step import as_list
+from keras_txl.models.start_at_step import fit_from_step
+from keras_txl.models.start_at_step import start_among
 from keras_txl.models.training_data import batches_per_pass
 from keras_txl.models.training_data import is_array_data
 from keras_txl.models.training_data import rows_of_first_batch
@@ -76,7 +79,7 @@ class StatefulModelMixin:
     @property
     def segment_memories(self) -> list[SegmentMemory]:
         """The memory layers of the graph, nested models included."""
-        return list(_memories_of(self))
+        return list(memories_of(self))
 
     @property
     def memory_batch_size(self) -> int | None:
@@ -144,12 +147,10 @@ class StatefulModelMixin:
         kwargs["validation_data"] = steady_validation_data(
             kwargs.get("validation_data"), kwargs.get("validation_steps")
         )
+        kwargs.update(y=y, epochs=epochs)
         capacity = self.memory_batch_size
         if capacity is None:
-            with kept_variables(self):
-                return self._loop("fit", x)(
-                    x, y, batch_size=batch_size, epochs=epochs, **kwargs
-                )
+            return self._run_fit(x, batch_size=batch_size, **kwargs)
         if kwargs.get("shuffle"):
             raise ValueError(
                 "`shuffle` must be False for a model with memory: row r of a "
@@ -161,29 +162,31 @@ class StatefulModelMixin:
         validation = kwargs["validation_data"]
         if isinstance(validation, tuple) and is_array_data(validation[0]):
             kwargs.setdefault("validation_batch_size", batch_size or capacity)
+        kwargs.update(batch_size=batch_size, shuffle=False)
+        callbacks = kwargs.get("callbacks")
+        if start_among(callbacks) is not None:
+            if reset_memory:
+                self.reset_memory("train")
+            return self._run_fit(x, **kwargs)
         restarts = ResetAtRestart(
             self,
             reset_memory,
             kwargs.get("steps_per_epoch"),
             batches_per_pass(x, batch_size),
         )
-        callbacks = kwargs.pop("callbacks", None) or []
-        if isinstance(callbacks, keras.callbacks.Callback):
-            callbacks = [callbacks]
         if isinstance(callbacks, keras.callbacks.CallbackList):
             callbacks.append(restarts)
         else:
-            callbacks = [restarts, *callbacks]
-        kwargs["shuffle"] = False
+            kwargs["callbacks"] = [restarts, *as_list(callbacks)]
+        return self._run_fit(x, **kwargs)
+
+    def _run_fit(self, x: Any, **kwargs: Any) -> Any:
+        fit = self._loop("fit", x)
+        start = start_among(kwargs.get("callbacks"))
         with kept_variables(self):
-            return self._loop("fit", x)(
-                x,
-                y,
-                batch_size=batch_size,
-                epochs=epochs,
-                callbacks=callbacks,
-                **kwargs,
-            )
+            if start is None:
+                return fit(x, **kwargs)
+            return fit_from_step(self, fit, start, x, **kwargs)
 
     def evaluate(
         self,
@@ -384,9 +387,10 @@ class _EvaluationTwin(StatefulModelMixin, keras.Model):
         )
 
 
-def _memories_of(model: Any) -> Iterator[SegmentMemory]:
+def memories_of(model: Any) -> Iterator[SegmentMemory]:
+    """The `SegmentMemory` layers of a model, nested models included."""
     for layer in model.layers:
         if isinstance(layer, SegmentMemory):
             yield layer
         elif isinstance(layer, keras.Model):
-            yield from _memories_of(layer)
+            yield from memories_of(layer)

@@ -78,7 +78,7 @@ def read_checkpoint(
         raise FileNotFoundError(
             f"There is no training checkpoint in the folder. Received: "
             f"folder={str(folder)!r}, which has no {CHECKPOINT_NAME}. "
-            "Train with `TrainingCheckpoint(folder, stream)` first."
+            "Train with the callback `ResumeTraining(folder)` first."
         )
     try:
         # np.load leaves a file open that it cannot read.

@@ -1,188 +1,369 @@
-"""Going on with training from a checkpoint."""
+"""Training that goes on where it was, step for step, whatever ended it."""
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+import time
+import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 
-from keras_txl.checks import check_integer
+from keras_txl.checks import check_optional_integer
+from keras_txl.checks import check_positive
 from keras_txl.data.segment_stream import RepeatedStream
-from keras_txl.training.checkpoint import TrainingCheckpoint
-from keras_txl.training.checkpoint import describe_stream
-from keras_txl.training.checkpoint import restore_backend_random_state
-from keras_txl.training.checkpoint import training_variables
+from keras_txl.models.start_at_step import StartAtStep
+from keras_txl.training import callback_state
+from keras_txl.training import model_state
+from keras_txl.training.checkpoint_file import CHECKPOINT_NAME
 from keras_txl.training.checkpoint_file import read_checkpoint
+from keras_txl.training.checkpoint_file import write_checkpoint
+from keras_txl.training.interrupts import DeferredSignals
+from keras_txl.training.random_state import backend_random_state
+from keras_txl.training.random_state import random_state
+from keras_txl.training.random_state import restore_backend_random_state
+from keras_txl.training.random_state import restore_random_state
+
+FINGERPRINT_SEGMENTS = 16
 
 
-@dataclass(frozen=True)
-class TrainingPosition:
-    """Where a run stands.
+class ResumeTraining(StartAtStep):
+    """Makes `fit` go on where it was when the same script runs again.
 
-    Args:
-        stream: the stream from here on.
-        step: steps done since the beginning.
-        extra: what was given to `TrainingCheckpoint` as `extra`.
-    """
+    A checkpoint in `folder` holds weights, optimizer, both memory banks,
+    running metrics, random states (of Keras, Python, NumPy and PyTorch), the
+    place in the stream, the step, the history, and what `EarlyStopping`,
+    `ReduceLROnPlateau` and `ModelCheckpoint` remember. `fit` begins with it
+    if it is there: every later loss, log and weight equals the run that was
+    not interrupted, bit for bit on the same backend and machine. The
+    `History` that `fit` returns has all epochs, and a `CSVLogger` goes on
+    with its file, each epoch in it once.
 
-    stream: RepeatedStream
-    step: int = 0
-    extra: dict[str, Any] = field(default_factory=dict)
+    A checkpoint is due every `every_steps` steps or `every_seconds` seconds,
+    when `fit` ends or stops, and when the process gets SIGINT (Ctrl-C) or
+    SIGTERM: the step under way is finished (and, behind the last step of an
+    epoch, its validation), the checkpoint written, and then the signal takes
+    its ordinary course. The file is replaced whole: a process killed at any
+    time, also while it writes, leaves the checkpoint before. A run that is
+    complete is not repeated; give `fit` more `epochs` to train on.
 
-    @property
-    def pass_number(self) -> int:
-        """Pass over the text that the next segment belongs to."""
-        return self.stream.start // len(self.stream.stream)
-
-    @property
-    def segment_index(self) -> int:
-        """Place of the next segment within its pass."""
-        return self.stream.start % len(self.stream.stream)
-
-
-def restore_training(
-    lm: Any, stream: Any, folder: str | os.PathLike[str]
-) -> TrainingPosition:
-    """Put a model back to where a `TrainingCheckpoint` was written.
-
-    Weights, optimizer, memory banks and random states are restored; what
-    follows equals the run that was not interrupted (on PyTorch with dropout it
-    is close to it: building a model draws from the same generator). Go on with
-    `continue_fit`, or with `fit(position.stream, reset_memory=False, ...)`.
+    The model must be one of `keras_txl.models` (`StatefulModel` for a graph
+    of one's own); the data a `SegmentStream`, or its `repeat()` together with
+    `steps_per_epoch`. Memory that a distribution strategy keeps per replica
+    is stored of the first replica only.
 
     Args:
-        lm: a compiled model of the same configuration and batch size.
-        stream: the same `SegmentStream` as then: same text, same sizes.
-        folder: folder given to `TrainingCheckpoint`.
-
-    Returns:
-        The `TrainingPosition` to go on from.
+        folder: folder of the checkpoint, made when it is missing.
+        every_steps: steps between two checkpoints. None: no such rule.
+        every_seconds: seconds between two checkpoints. None: no such rule.
+        extra: values that JSON can hold, kept with the checkpoint.
 
     Raises:
-        FileNotFoundError: if the folder has no checkpoint.
-        ValueError: if the checkpoint is damaged, or if the stream, the model
-            or the optimizer differ from those of the checkpoint. The model
-            is then left as it was.
+        ValueError: by `fit`, if the checkpoint is damaged, or if the stream,
+            the model or the optimizer differ from those of the checkpoint.
+            The model is then left as it was.
 
     Example:
 
     ```python
-    position = restore_training(lm, stream, "run")
-    continue_fit(lm, position, steps_per_epoch=len(stream), epochs=3)
+    lm.fit(
+        stream,
+        epochs=3,
+        callbacks=[keras_txl.training.ResumeTraining("run")],
+    )
     ```
     """
-    arrays, state = read_checkpoint(folder)
-    _check_stream(state["stream"], describe_stream(stream))
-    if lm.optimizer is None:
-        raise ValueError(
-            "`lm` must be compiled before training is restored. Call "
-            "`lm.compile(optimizer=...)` as for the first run."
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        every_steps: int | None = None,
+        every_seconds: float | None = 60.0,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self.folder = Path(folder)
+        self.every_steps = check_optional_integer("every_steps", every_steps, 1)
+        self.every_seconds = (
+            None
+            if every_seconds is None
+            else check_positive("every_seconds", every_seconds)
         )
-    if not lm.optimizer.built:
-        lm.optimizer.build(lm.trainable_variables)
-    variables = training_variables(lm)
-    values = [arrays[f"{i:05d}"] for i in range(len(state["variables"]))]
-    _check_variables(variables, values, state["variables"], Path(folder))
-    for variable, value in zip(variables, values, strict=True):
-        variable.assign(value)
-    restore_backend_random_state(arrays)
-    return TrainingPosition(
-        stream=stream.repeat(state["next_segment"]),
-        step=state["step"],
-        extra=state["extra"],
-    )
+        self.extra = dict(extra or {})
+        self._fitted: Any = None  # the model, without a look at its state
+        self._arrays: dict[str, np.ndarray] = {}  # of the checkpoint read
+        self._state: dict[str, Any] = {}
+        self._random: dict[str, np.ndarray] = {}  # for the next step
+        self._after_steps: dict[str, np.ndarray] = {}  # of an epoch
+        self._due = False
+        self._saved_at = 0.0
+        self._signals = DeferredSignals()
 
+    def restore(self, model: Any) -> int:
+        """Put a model where the checkpoint was written.
 
-def continue_fit(
-    lm: Any,
-    position: TrainingPosition,
-    *,
-    steps_per_epoch: int,
-    epochs: int,
-    callbacks: Sequence[Any] = (),
-    **fit_arguments: Any,
-) -> None:
-    """Run `fit` from a position to the end of the last epoch.
+        `fit` does this by itself.
 
-    An epoch that was interrupted is finished first, so that validation and
-    schedules by epoch fall where they would have fallen.
+        Args:
+            model: compiled, of the same configuration and batch size.
 
-    Args:
-        lm: the model, restored or new.
-        position: what `restore_training` returned, or
-            `TrainingPosition(stream.repeat())` for a new run.
-        steps_per_epoch: as in the first run; any number.
-        epochs: number of epochs of the whole run.
-        callbacks: callbacks of `fit`. A `TrainingCheckpoint` among them is
-            told the stream of each part.
-        **fit_arguments: other arguments of `fit`.
-    """
-    check_integer("steps_per_epoch", steps_per_epoch, 1)
-    check_integer("epochs", epochs, 1)
-    epoch, begun = divmod(position.step, steps_per_epoch)
-    parts = [(steps_per_epoch, epoch, epochs)]
-    if begun:
-        parts = [
-            (steps_per_epoch - begun, epoch, epoch + 1),
-            (steps_per_epoch, epoch + 1, epochs),
-        ]
-    stream = position.stream
-    for steps, first, last in parts:
-        if first >= epochs:
-            return
-        for callback in callbacks:
-            if isinstance(callback, TrainingCheckpoint):
-                callback.stream = stream
-        lm.fit(
-            stream,
-            steps_per_epoch=steps,
-            initial_epoch=first,
-            epochs=last,
-            callbacks=list(callbacks),
-            reset_memory=False,
-            **fit_arguments,
+        Returns:
+            Steps done.
+
+        Raises:
+            FileNotFoundError: if the folder has no checkpoint.
+            ValueError: as in `fit`.
+        """
+        self._read(model)
+        model_state.assign(model_state.training_variables(model), self._values)
+        return int(self._state["step"])
+
+    def save(self) -> Path:
+        """Write the checkpoint now, at the end of a step.
+
+        Returns:
+            Path of the written file.
+        """
+        model = self.model  # synchronises the variables on JAX
+        variables = model_state.training_variables(model)
+        arrays = model_state.as_arrays(variables, "variable")
+        if self._steps_begun:
+            arrays |= model_state.as_arrays(model.metrics_variables, "metric")
+        callbacks = self._others
+        arrays |= callback_state.best_weights(callbacks) | random_state()
+        epoch = self.step // self.steps_per_epoch
+        done = [e for e in self._history.epoch if e < epoch]
+        path = write_checkpoint(
+            self.folder,
+            arrays,
+            {
+                "step": self.step,
+                "steps_per_epoch": self.steps_per_epoch,
+                "next_segment": self._next_segment,
+                "stream": self._described,
+                "variables": [variable.path for variable in variables],
+                "epochs": done,
+                "history": {
+                    name: [float(value) for value in values[: len(done)]]
+                    for name, values in self._history.history.items()
+                },
+                "callbacks": callback_state.callback_states(callbacks),
+                "extra": self.extra,
+            },
         )
-        if lm.stop_training:
+        self._due = False
+        self._saved_at = time.monotonic()
+        return path
+
+    # === Called by fit ===
+    def begin_fit(
+        self, model: Any, stream: RepeatedStream, step: int
+    ) -> tuple[RepeatedStream, int]:
+        self._fitted = model
+        self._described = describe_stream(stream.stream)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._arrays, self._state, self._random = {}, {}, {}
+        self.is_over = False
+        if (self.folder / CHECKPOINT_NAME).is_file():
+            self._read(model)
+            _check_stream(self._state["stream"], self._described)
+            self._random = self._arrays
+            step = self._state["step"]
+            self.is_over = any(
+                state.get("stopped_epoch") for state in self._state["callbacks"]
+            )
+            for callback in self.run_callbacks:
+                if isinstance(callback, keras.callbacks.CSVLogger):
+                    callback_state.cut_log(
+                        callback, step // self.steps_per_epoch
+                    )
+            stream = stream.stream.repeat(self._state["next_segment"])
+        self._first_batch = stream[0]
+        self._next_segment = stream.start
+        return stream, step
+
+    def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
+        if self._fitted is None:
+            raise ValueError(
+                "`ResumeTraining` needs the `fit` of a model of "
+                f"`keras_txl.models`. Received: {type(self.model).__name__}. "
+                "For a graph of your own use `keras_txl.models.StatefulModel`."
+            )
+        self._saved_at = time.monotonic()
+        self._due = False
+        if self._state:
+            self._go_on()
+        self._signals.hold()
+
+    def begin_part(self) -> None:
+        if self._random and not self._steps_begun:
+            restore_random_state(self._random)
+
+    def on_epoch_begin(
+        self, epoch: int, logs: dict[str, float] | None = None
+    ) -> None:
+        if self._steps_begun:
+            self._go_on_within_epoch()
+        elif self._random:
+            self._random = random_state()
+        self._state, self._arrays = {}, {}
+
+    def on_train_batch_begin(
+        self, batch: int, logs: dict[str, float] | None = None
+    ) -> None:
+        if self._random:
+            # Building the model and its data loader have drawn on PyTorch.
+            restore_random_state(self._random)
+            self._random = {}
+
+    def on_train_batch_end(
+        self, batch: int, logs: dict[str, float] | None = None
+    ) -> None:
+        # `batch` is the last step done: one call may stand for several steps.
+        done = batch + 1 - self._steps_begun
+        self.step += done
+        self._next_segment += done
+        self._due = self._due or self._is_due(done)
+        if not self._steps_begun:  # the epoch is complete but for validation
+            self._after_steps = backend_random_state()
+        elif self._signals.received is not None:
+            self.save()
+            self._signals.deliver()
+        elif self._due or self._fitted.stop_training:
+            self.save()
+
+    def on_test_end(self, logs: dict[str, float] | None = None) -> None:
+        # Validation must not shift what PyTorch draws in training: a model
+        # that is new in this process draws more than one that is not.
+        restore_backend_random_state(self._after_steps)
+
+    def on_epoch_end(
+        self, epoch: int, logs: dict[str, float] | None = None
+    ) -> None:
+        self._after_steps = {}
+        ends = self._fitted.stop_training or epoch + 1 == self.params["epochs"]
+        if not self._steps_begun and (
+            self._due or ends or self._signals.received is not None
+        ):
+            self.save()
+        self._random = random_state()
+        if self._signals.received is not None:
+            self._signals.deliver()
+
+    def on_train_end(self, logs: dict[str, float] | None = None) -> None:
+        self._signals.deliver()
+
+    def end_fit(self) -> None:
+        self._signals.release()
+        self._fitted = None
+
+    # === Details ===
+    @property
+    def _steps_begun(self) -> int:
+        """Steps of the epoch under way; 0 behind its last."""
+        return self.step % self.steps_per_epoch
+
+    @property
+    def _history(self) -> Any:
+        return self._fitted.history
+
+    @property
+    def _values(self) -> list[Any]:
+        return model_state.from_arrays(self._arrays, "variable")
+
+    @property
+    def _others(self) -> list[Any]:
+        """The callbacks whose state is kept, too."""
+        return callback_state.remembering(self.run_callbacks)
+
+    def _read(self, model: Any) -> None:
+        """Read the checkpoint and see whether it fits the model."""
+        arrays, state = read_checkpoint(self.folder)
+        model_state.build_optimizer(model)
+        model_state.check_variables(
+            model_state.training_variables(model),
+            model_state.from_arrays(arrays, "variable"),
+            state["variables"],
+            str(self.folder),
+        )
+        self._arrays, self._state = arrays, state
+
+    def _go_on(self) -> None:
+        """Restore everything at the beginning of `fit`."""
+        model_state.assign(
+            model_state.training_variables(self.model), self._values
+        )
+        callbacks, state = self._others, self._state
+        callback_state.restore_callback_states(callbacks, state["callbacks"])
+        callback_state.restore_best_weights(callbacks, self._arrays)
+        callback_state.restore_history(
+            self._history, state["epochs"], state["history"]
+        )
+
+    def _go_on_within_epoch(self) -> None:
+        """Undo what began the epoch a second time."""
+        model = self.model
+        model_state.assign(model_state.training_variables(model), self._values)
+        metrics = model_state.from_arrays(self._arrays, "metric")
+        if not metrics or self._state["steps_per_epoch"] != (
+            self.steps_per_epoch
+        ):
             return
-        done = steps * (last - first)
-        stream = stream.stream.repeat(stream.start + done)
+        if len(model.metrics_variables) < len(metrics):
+            model_state.build_metrics(model, self._first_batch)
+        if len(model.metrics_variables) != len(metrics):
+            raise ValueError(
+                "The metrics must be those of the checkpoint, which stands "
+                "within an epoch. Received: "
+                f"{len(model.metrics_variables)} variables of metrics, but "
+                f"{str(self.folder)!r} holds {len(metrics)}. Compile the model "
+                "as in the first run."
+            )
+        model_state.assign(model.metrics_variables, metrics)
+
+    def _is_due(self, done: int) -> bool:
+        by_steps = self.every_steps is not None and (
+            self.step // self.every_steps
+            > (self.step - done) // self.every_steps
+        )
+        by_time = (
+            self.every_seconds is not None
+            and time.monotonic() - self._saved_at >= self.every_seconds
+        )
+        return by_steps or by_time
+
+
+def describe_stream(stream: Any) -> dict[str, int]:
+    """What must agree for a place in a stream to mean the same place."""
+    segments = len(stream)
+    fingerprint = 0
+    for index in {
+        number * segments // FINGERPRINT_SEGMENTS
+        for number in range(FINGERPRINT_SEGMENTS)
+    }:
+        inputs, targets, _ = stream.segment(index)
+        for array in (inputs["token_ids"], targets):
+            fingerprint ^= zlib.crc32(array.tobytes())
+    return {
+        "batch_size": stream.batch_size,
+        "segment_length": stream.segment_length,
+        "num_targets": stream.num_targets,
+        "num_segments": segments,
+        "text": fingerprint,
+    }
 
 
 def _check_stream(then: dict[str, int], now: dict[str, int]) -> None:
     if then != now:
-        differing = {k: (v, now.get(k)) for k, v in then.items()}
         told = ", ".join(
-            f"{name}={new} (checkpoint: {old})"
-            for name, (old, new) in differing.items()
-            if old != new
+            f"{name}={now.get(name)} (checkpoint: {old})"
+            for name, old in then.items()
+            if old != now.get(name)
         )
         raise ValueError(
-            "`stream` must be the one that the checkpoint was made with. "
+            "The stream must be the one that the checkpoint was made with. "
             f"Received: {told}. Use the same text, `batch_size` and "
-            "`segment_length`."
+            "`segment_length`, or another folder."
         )
-
-
-def _check_variables(
-    variables: list[Any],
-    values: list[np.ndarray],
-    paths: list[str],
-    folder: Path,
-) -> None:
-    if len(variables) != len(values):
-        raise ValueError(
-            "The model and optimizer must be those of the checkpoint. "
-            f"Received: {len(variables)} variables, but {str(folder)!r} holds "
-            f"{len(values)}. Build and compile the model as in the first run."
-        )
-    for variable, value, path in zip(variables, values, paths, strict=True):
-        if tuple(variable.shape) != value.shape:
-            raise ValueError(
-                "The model and optimizer must be those of the checkpoint. "
-                f"Received: {variable.path} of shape {tuple(variable.shape)}, "
-                f"but the checkpoint holds {path} of shape {value.shape}. "
-                "Build and compile the model as in the first run."
-            )

@@ -11,7 +11,7 @@ from keras_txl.training import AttentionEntropy
 from keras_txl.training import GradientNorms
 from keras_txl.training import MemoryNorms
 from keras_txl.training import Monitor
-from keras_txl.training.checkpoint import training_variables
+from keras_txl.training.model_state import training_variables
 from tests.oracles.attention_oracle import distance_encoding
 from tests.oracles.attention_oracle import distances_and_mask
 from tests.oracles.memory_banks import bank_of

@@ -6,7 +6,7 @@ import pytest
 
 from keras_txl.data import SegmentStream
 from keras_txl.training import NaNGuard
-from keras_txl.training.checkpoint import training_variables
+from keras_txl.training.model_state import training_variables
 from keras_txl.training.nan_guard import describe
 from tests.oracles.weights import randomize
 from tests.tolerances import to_numpy

@@ -1,5 +1,6 @@
 """A run that was interrupted goes on as if nothing had happened."""
 
+import csv
 import os
 import signal
 
@@ -8,13 +9,12 @@ import numpy as np
 import pytest
 
 from keras_txl.data import SegmentStream
+from keras_txl.models import StatefulModel
+from keras_txl.training import ResumeTraining
 from keras_txl.training import TimeBudget
-from keras_txl.training import TrainingCheckpoint
-from keras_txl.training import TrainingPosition
-from keras_txl.training import continue_fit
-from keras_txl.training import restore_training
-from keras_txl.training.checkpoint import training_variables
-from tests.tolerances import FLOAT32
+from keras_txl.training import read_checkpoint
+from keras_txl.training.model_state import training_variables
+from tests.tolerances import EXACT
 from tests.tolerances import assert_close
 from tests.tolerances import to_numpy
 
@@ -22,18 +22,18 @@ STEPS_PER_EPOCH = 5
 EPOCHS = 3
 
 
-def make_stream():
-    """A stream of 7 segments, so that passes and epochs do not agree."""
-    rng = np.random.default_rng(0)
-    documents = [rng.integers(0, 17, size) for size in (23, 9, 20)]
-    stream = SegmentStream(documents, batch_size=2, segment_length=4)
-    assert len(stream) == 7
-    return stream
+def make_stream(seed=0, sizes=(23, 9, 20), segment_length=4):
+    rng = np.random.default_rng(seed)
+    documents = [rng.integers(0, 17, size) for size in sizes]
+    return SegmentStream(documents, batch_size=2, segment_length=segment_length)
 
 
 @pytest.fixture
 def stream():
-    return make_stream()
+    """7 segments, so that passes and epochs do not agree."""
+    stream = make_stream()
+    assert len(stream) == 7
+    return stream
 
 
 class StopAt(keras.callbacks.Callback):
@@ -50,6 +50,20 @@ class StopAt(keras.callbacks.Callback):
             self.action(self)
 
 
+class Losses(keras.callbacks.Callback):
+    """Running losses by epoch and step."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = {}
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.epoch = epoch
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.seen[self.epoch, batch] = float(logs["loss"])
+
+
 def stop(callback):
     callback.model.stop_training = True
 
@@ -57,10 +71,9 @@ def stop(callback):
 @pytest.fixture(scope="module")
 def new_lm(make_lm):
     def make(**overrides):
-        # Dropout makes the state of the random generator part of the run.
-        lm = make_lm(dropout=0.3, **overrides)
-        # Adam would turn rounding errors of tiny gradients into whole steps.
-        lm.compile(optimizer=keras.optimizers.SGD(0.1, momentum=0.9))
+        # Dropout makes the state of the random generators part of the run.
+        lm = make_lm(num_layers=1, dropout=0.3, **overrides)
+        lm.compile(optimizer=keras.optimizers.Adam(0.01))
         lm.optimizer.build(lm.trainable_variables)
         return lm
 
@@ -81,15 +94,27 @@ def lm(compiled):
     return lm
 
 
-def train(lm, position, *callbacks):
-    continue_fit(
-        lm,
-        position,
-        steps_per_epoch=STEPS_PER_EPOCH,
-        epochs=EPOCHS,
-        callbacks=list(callbacks),
-        verbose=0,
-    )
+def train(lm, folder, *callbacks, **options):
+    """The script that is run again and again."""
+    logger = keras.callbacks.CSVLogger(folder / "log.csv")
+    try:
+        return lm.fit(
+            make_stream().repeat(),
+            steps_per_epoch=STEPS_PER_EPOCH,
+            epochs=EPOCHS,
+            validation_data=make_stream(1, (12,)),
+            callbacks=[
+                *callbacks,
+                # Each beginning of an epoch lowers the rate a little more.
+                keras.callbacks.LearningRateScheduler(lambda _, r: r * 0.8),
+                logger,
+                ResumeTraining(folder, **options),
+            ],
+            verbose=0,
+        )
+    finally:
+        if logger.csv_file is not None:
+            logger.csv_file.close()
 
 
 def snapshot(lm):
@@ -103,95 +128,227 @@ def put(lm, values):
     keras.utils.set_random_seed(1)
 
 
+def forget(lm):
+    put(lm, [np.zeros_like(value) for value in snapshot(lm)])
+
+
+def read_log(folder):
+    with open(folder / "log.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
 def assert_same_run(actual, expected):
     for number, (a, b) in enumerate(zip(actual, expected, strict=True)):
-        assert_close(a, b, FLOAT32, f"variable {number}")
+        assert_close(a, b, EXACT, f"variable {number}")
 
 
 @pytest.fixture(scope="module")
-def expected(compiled):
+def expected(compiled, tmp_path_factory):
     """What the run that nothing interrupts ends with."""
     lm, start = compiled
     put(lm, start)
-    train(lm, TrainingPosition(make_stream().repeat()))
-    return snapshot(lm)
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    losses = Losses()
+    history = train(lm, folder, losses).history
+    assert len(losses.seen) == STEPS_PER_EPOCH * EPOCHS
+    assert len(set(losses.seen.values())) == len(losses.seen)
+    assert len(set(history["val_loss"])) == EPOCHS
+    return {
+        "variables": snapshot(lm),
+        "losses": losses.seen,
+        "history": history,
+        "log": read_log(folder),
+    }
 
 
-def train_and_stop(lm, stream, step, folder):
-    train(
-        lm,
-        TrainingPosition(stream.repeat()),
-        StopAt(step, stop),
-        TrainingCheckpoint(folder, stream),
-    )
+def assert_same_variables(lm, expected):
+    names = [variable.path for variable in training_variables(lm)]
+    for name, a, b in zip(names, snapshot(lm), expected, strict=True):
+        # Numbers of documents count all passes over the validation stream,
+        # those of the part that was interrupted as well.
+        if not name.endswith("eval_document"):
+            assert_close(a, b, EXACT, name)
 
 
-# PyTorch draws dropout from a global generator that building a model and
-# its data loader advance: there a resumed run is close, not equal.
-@pytest.mark.backend("tensorflow", "jax")
+def assert_goes_on(lm, folder, expected, step):
+    losses = Losses()
+    history = train(lm, folder, losses)
+    first = divmod(step, STEPS_PER_EPOCH)
+    assert losses.seen == {
+        place: loss
+        for place, loss in expected["losses"].items()
+        if place >= first
+    }
+    assert history.epoch == list(range(EPOCHS))
+    assert history.history == expected["history"]
+    assert read_log(folder) == expected["log"]
+    assert_same_variables(lm, expected["variables"])
+
+
+# === Going on ===
 @pytest.mark.parametrize("step", [1, 5, 8, 14])
 def test_a_resumed_run_equals_the_uninterrupted_one(
-    lm, compiled, expected, stream, tmp_path, step
+    lm, expected, tmp_path, step
 ):
-    train_and_stop(lm, stream, step, tmp_path)
-    put(lm, [np.zeros_like(value) for value in compiled[1]])
-    position = restore_training(lm, stream, tmp_path)
-    assert position.step == step
-    assert (position.pass_number, position.segment_index) == divmod(step, 7)
-    train(lm, position)
-    assert_same_run(snapshot(lm), expected)
+    train(lm, tmp_path, StopAt(step, stop))
+    state = read_checkpoint(tmp_path)[1]
+    assert (state["step"], state["next_segment"]) == (step, step)
+    forget(lm)
+    assert_goes_on(lm, tmp_path, expected, step)
 
 
-# PyTorch draws dropout from a global generator that building a model and
-# its data loader advance: there a resumed run is close, not equal.
-@pytest.mark.backend("tensorflow", "jax")
 def test_a_new_model_goes_on_where_the_old_one_stopped(
-    lm, new_lm, expected, stream, tmp_path
+    lm, new_lm, expected, tmp_path
 ):
-    train_and_stop(lm, stream, 8, tmp_path)
-    new = new_lm()
-    train(new, restore_training(new, stream, tmp_path))
-    assert_same_run(snapshot(new), expected)
+    train(lm, tmp_path, StopAt(8, stop))
+    keras.utils.set_random_seed(2)
+    assert_goes_on(new_lm(), tmp_path, expected, 8)
 
 
-def test_a_run_is_not_the_same_without_its_memory(
-    lm, expected, stream, tmp_path
-):
-    train_and_stop(lm, stream, 8, tmp_path)
-    position = restore_training(lm, stream, tmp_path)
-    lm.reset_memory("train")
-    train(lm, position)
+def test_a_run_is_not_the_same_without_its_memory(lm, expected, tmp_path):
+    class Forget(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            if not self.forgotten:
+                self.model.reset_memory("train")
+                self.forgotten = True
+
+    train(lm, tmp_path, StopAt(8, stop))
+    callback = Forget()
+    callback.forgotten = False
+    train(lm, tmp_path, callback)
     with pytest.raises(AssertionError, match="differ"):
-        assert_same_run(snapshot(lm), expected)
+        assert_same_variables(lm, expected["variables"])
 
 
-# PyTorch draws dropout from a global generator that building a model and
-# its data loader advance: there a resumed run is close, not equal.
-@pytest.mark.backend("tensorflow", "jax")
+def test_a_complete_run_is_not_repeated(lm, expected, tmp_path):
+    train(lm, tmp_path)
+    forget(lm)
+    assert_goes_on(lm, tmp_path, expected, STEPS_PER_EPOCH * EPOCHS)
+
+
+def test_more_epochs_train_on(lm, expected, tmp_path):
+    def run(epochs):
+        return lm.fit(
+            make_stream(),
+            epochs=epochs,
+            callbacks=[ResumeTraining(tmp_path)],
+            verbose=0,
+        ).history["loss"]
+
+    first = run(1)
+    assert run(2)[:1] == first
+    assert read_checkpoint(tmp_path)[1]["step"] == 14
+    assert run(1) == run(2)  # fewer epochs take nothing back
+
+
 @pytest.mark.parametrize("passes_before", [0, 1])
 def test_a_plain_fit_over_passes_can_be_resumed(
     lm, compiled, stream, tmp_path, passes_before
 ):
-    if passes_before:  # the stream numbers its documents on from there
+    def run(folder, *callbacks):
+        lm.fit(
+            stream,
+            epochs=2,
+            verbose=0,
+            callbacks=[*callbacks, ResumeTraining(tmp_path / folder)],
+        )
+        return snapshot(lm)
+
+    if passes_before:
         lm.fit(stream, epochs=passes_before, verbose=0)
         put(lm, compiled[1])
-    lm.fit(stream, epochs=2, verbose=0)
-    whole = [to_numpy(v.value) for v in lm.trainable_variables]
+    whole = run("whole")
     put(lm, compiled[1])
-    lm.fit(
-        stream,
-        epochs=2,
-        verbose=0,
-        callbacks=[StopAt(10, stop), TrainingCheckpoint(tmp_path, stream)],
-    )
-    position = restore_training(lm, stream, tmp_path)
-    continue_fit(lm, position, steps_per_epoch=7, epochs=2, verbose=0)
-    assert_same_run([to_numpy(v.value) for v in lm.trainable_variables], whole)
+    run("parts", StopAt(10, stop))
+    forget(lm)
+    assert_same_run(run("parts"), whole)
 
 
+# PyTorch draws from the generator of dropout for each data loader, and there
+# the callback makes one loader of all epochs.
+@pytest.mark.backend("tensorflow", "jax")
+def test_the_callback_does_not_change_a_run(lm, compiled, stream, tmp_path):
+    def run(*callbacks):
+        put(lm, compiled[1])
+        losses = Losses()
+        lm.fit(stream, epochs=2, callbacks=[losses, *callbacks], verbose=0)
+        return losses.seen, [to_numpy(v) for v in lm.trainable_variables]
+
+    seen, weights = run()
+    same, same_weights = run(ResumeTraining(tmp_path, every_steps=3))
+    assert same == seen
+    assert_same_run(same_weights, weights)
+
+
+def test_the_average_of_an_optimizer_waits_for_the_end(make_lm, tmp_path):
+    def run(folder, *callbacks):
+        keras.utils.set_random_seed(3)
+        lm = make_lm(num_layers=1)
+        lm.compile(keras.optimizers.SGD(0.5, use_ema=True, ema_momentum=0.5))
+        lm.fit(
+            make_stream(),
+            epochs=2,
+            callbacks=[*callbacks, ResumeTraining(tmp_path / folder)],
+            verbose=0,
+        )
+        return [to_numpy(v) for v in lm.trainable_variables]
+
+    whole = run("whole")
+    run("parts", StopAt(3, stop))
+    assert_same_run(run("parts"), whole)
+
+
+# === Other callbacks ===
+def test_early_stopping_and_plateaus_go_on(lm, compiled, tmp_path):
+    def run(folder, *callbacks):
+        early = keras.callbacks.EarlyStopping(
+            "badness", mode="min", patience=3, restore_best_weights=True
+        )
+        plateau = keras.callbacks.ReduceLROnPlateau(
+            "badness", patience=2, factor=0.5, mode="min"
+        )
+
+        class Worse(keras.callbacks.Callback):
+            """A log that is best in epoch 1."""
+
+            def on_epoch_end(self, epoch, logs=None):
+                logs["badness"] = float(abs(epoch - 1))
+
+        history = lm.fit(
+            make_stream().repeat(),
+            steps_per_epoch=2,
+            epochs=9,
+            callbacks=[
+                Worse(),
+                *callbacks,
+                early,
+                plateau,
+                ResumeTraining(tmp_path / folder),
+            ],
+            verbose=0,
+        )
+        return early, history, snapshot(lm)
+
+    early, history, whole = run("whole")
+    assert history.epoch == [0, 1, 2, 3, 4] and early.stopped_epoch == 4
+    assert history.history["learning_rate"][-1] == pytest.approx(0.005)
+    put(lm, compiled[1])
+    run("parts", StopAt(7, stop))
+    for _ in range(2):  # what stopped stays so
+        forget(lm)
+        early, again, variables = run("parts")
+        assert again.history == history.history
+        assert early.best_epoch == 1
+        weights = len(lm.trainable_variables)
+        assert len(variables[:weights]) == weights
+        assert_same_run(variables, whole)
+
+
+# === When it is written ===
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("step", [3, 5])
 def test_a_signal_leaves_a_checkpoint_of_the_finished_step(
-    lm, stream, tmp_path, number
+    lm, expected, tmp_path, number, step
 ):
     class Terminated(Exception):
         pass
@@ -200,73 +357,66 @@ def test_a_signal_leaves_a_checkpoint_of_the_finished_step(
         raise Terminated
 
     before = signal.signal(signal.SIGTERM, terminate)
-    expected = {signal.SIGINT: KeyboardInterrupt, signal.SIGTERM: Terminated}
+    raised = {signal.SIGINT: KeyboardInterrupt, signal.SIGTERM: Terminated}
     try:
-        with pytest.raises(expected[number]):
+        with pytest.raises(raised[number]):
             train(
                 lm,
-                TrainingPosition(stream.repeat()),
-                StopAt(3, lambda _: os.kill(os.getpid(), number)),
-                TrainingCheckpoint(tmp_path, stream),
+                tmp_path,
+                StopAt(step, lambda _: os.kill(os.getpid(), number)),
             )
         assert signal.getsignal(signal.SIGTERM) is terminate
     finally:
         signal.signal(signal.SIGTERM, before)
-    assert restore_training(lm, stream, tmp_path).step == 3
+    assert read_checkpoint(tmp_path)[1]["step"] == step
+    # Behind the last step of an epoch, its validation comes first.
+    assert_goes_on(lm, tmp_path, expected, step)
 
 
-def test_signal_handlers_are_put_back_after_training(lm, stream, tmp_path):
+@pytest.mark.parametrize("error", [None, RuntimeError])
+def test_signal_handlers_are_put_back_after_training(lm, tmp_path, error):
+    def fail(_):
+        raise error("no more")
+
     before = signal.getsignal(signal.SIGINT)
-    train(
-        lm,
-        TrainingPosition(stream.repeat()),
-        TrainingCheckpoint(tmp_path, stream),
-    )
+    if error is None:
+        train(lm, tmp_path)
+    else:
+        with pytest.raises(error, match="no more"):
+            train(lm, tmp_path, StopAt(2, fail))
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_checkpoints_come_every_so_many_steps(lm, stream, tmp_path):
+@pytest.mark.parametrize(
+    ("options", "steps"),
+    [
+        ({"every_steps": 4}, [4, 8, 12, 15]),
+        ({"every_steps": 5, "every_seconds": None}, [5, 10, 15]),
+        ({"every_seconds": 1e-9}, list(range(1, 16))),
+        ({}, [15]),
+    ],
+)
+def test_checkpoints_come_when_they_are_due(
+    lm, tmp_path, monkeypatch, options, steps
+):
     saved = []
 
-    class Recording(TrainingCheckpoint):
-        def save(self):
-            saved.append(self.step)
-            return super().save()
+    def save(self):
+        saved.append(self.step)
+        return original(self)
 
-    train(
-        lm,
-        TrainingPosition(stream.repeat()),
-        Recording(tmp_path, stream, every_steps=6),
-    )
-    # The end of each `fit` counts as well; here that is the last step.
-    assert saved == [6, 12, 15]
+    original = ResumeTraining.save
+    monkeypatch.setattr(ResumeTraining, "save", save)
+    train(lm, tmp_path, **options)
+    assert saved == steps
 
 
-def test_checkpoints_come_every_so_many_seconds(lm, stream, tmp_path):
-    saved = []
-
-    class Recording(TrainingCheckpoint):
-        def save(self):
-            saved.append(self.step)
-            return super().save()
-
-    train(
-        lm,
-        TrainingPosition(stream.repeat()),
-        Recording(tmp_path, stream, every_seconds=1e-9),
-    )
-    assert saved == [*range(1, 16), 15]
-
-
-def test_a_bfloat16_memory_is_restored_exactly(new_lm, stream, tmp_path):
+# === What it holds ===
+def test_a_bfloat16_memory_is_restored_exactly(new_lm, tmp_path):
     lm = new_lm(memory_dtype="bfloat16")
-    train(
-        lm,
-        TrainingPosition(stream.repeat()),
-        TrainingCheckpoint(tmp_path, stream),
-    )
+    train(lm, tmp_path)
     other = new_lm(memory_dtype="bfloat16")
-    restore_training(other, stream, tmp_path)
+    assert ResumeTraining(tmp_path).restore(other) == STEPS_PER_EPOCH * EPOCHS
     for old, new in zip(lm.variables, other.variables, strict=True):
         assert keras.backend.standardize_dtype(new.dtype) == (
             keras.backend.standardize_dtype(old.dtype)
@@ -274,77 +424,134 @@ def test_a_bfloat16_memory_is_restored_exactly(new_lm, stream, tmp_path):
         assert_close(
             keras.ops.cast(new.value, "float32"),
             keras.ops.cast(old.value, "float32"),
-            0.0,
+            EXACT,
             old.path,
         )
 
 
-def test_extra_values_come_back(lm, stream, tmp_path):
-    train(
-        lm,
-        TrainingPosition(stream.repeat()),
-        TrainingCheckpoint(tmp_path, stream, extra={"note": [1, "a"]}),
+def test_the_generators_of_python_and_numpy_go_on(lm, compiled, tmp_path):
+    class Draws(keras.callbacks.Callback):
+        def on_train_begin(self, logs=None):
+            self.drawn = []
+
+        def on_epoch_begin(self, epoch, logs=None):
+            self.drawn.append(float(np.random.normal()))
+
+        def on_train_batch_end(self, batch, logs=None):
+            self.drawn.append(float(np.random.normal()))
+
+    whole = Draws()
+    train(lm, tmp_path / "a", whole)
+    for step in (7, 10):
+        put(lm, compiled[1])
+        train(lm, tmp_path / str(step), Draws(), StopAt(step, stop))
+        np.random.seed(0)
+        rest = Draws()
+        train(lm, tmp_path / str(step), rest)
+        place = step + 1 + step // STEPS_PER_EPOCH
+        if step % STEPS_PER_EPOCH == 0:
+            assert rest.drawn == whole.drawn[place - 1 :]
+        else:  # the epoch began once more
+            assert rest.drawn[1:] == whole.drawn[place:]
+
+
+def test_extra_values_come_back(lm, tmp_path):
+    train(lm, tmp_path, extra={"note": [1, "a"]})
+    assert read_checkpoint(tmp_path)[1]["extra"] == {"note": [1, "a"]}
+
+
+# === What is refused ===
+@pytest.fixture(scope="module")
+def saved(compiled, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved")
+    lm, start = compiled
+    put(lm, start)
+    train(lm, folder)
+    return folder
+
+
+def fit(lm, folder, x=None, **options):
+    lm.fit(
+        make_stream() if x is None else x,
+        callbacks=[ResumeTraining(folder)],
+        verbose=0,
+        **options,
     )
-    position = restore_training(lm, stream, tmp_path)
-    assert position.extra == {"note": [1, "a"]}
 
 
-@pytest.fixture
-def saved(lm, stream, tmp_path):
-    train(
-        lm,
-        TrainingPosition(stream.repeat()),
-        TrainingCheckpoint(tmp_path, stream),
-    )
-    return tmp_path
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"segment_length": 3}, r"segment_length=3 \(checkpoint: 4\)"),
+        ({"seed": 5}, r"Received: text=\d+ \(checkpoint: \d+\)"),
+    ],
+)
+def test_another_stream_is_refused(lm, saved, arguments, told):
+    before = snapshot(lm)
+    with pytest.raises(ValueError, match=told):
+        fit(lm, saved, make_stream(**arguments))
+    assert_same_run(snapshot(lm), before)
 
 
-def test_another_stream_is_refused(lm, stream, saved):
-    other = SegmentStream(np.arange(17), batch_size=2, segment_length=3)
-    with pytest.raises(ValueError, match=r"segment_length=3 \(checkpoint: 4\)"):
-        restore_training(lm, other, saved)
-
-
-def test_another_model_is_refused_and_left_alone(new_lm, stream, saved):
+def test_another_model_is_refused_and_left_alone(new_lm, saved):
     other = new_lm(intermediate_dim=20)
     before = snapshot(other)
     with pytest.raises(ValueError, match="Build and compile the model as"):
-        restore_training(other, stream, saved)
+        fit(other, saved)
     assert_same_run(snapshot(other), before)
 
 
-def test_another_optimizer_is_refused(new_lm, stream, saved):
+def test_another_optimizer_is_refused(new_lm, saved):
     other = new_lm()
     other.compile(optimizer="sgd")
     with pytest.raises(ValueError, match="variables, but"):
-        restore_training(other, stream, saved)
+        fit(other, saved)
 
 
-def test_an_uncompiled_model_is_told_so(new_lm, stream, saved):
+def test_other_metrics_are_refused(lm, new_lm, tmp_path):
+    train(lm, tmp_path, StopAt(3, stop))
+    other = new_lm()
+    other.compile(
+        keras.optimizers.Adam(0.01),
+        weighted_metrics=["accuracy", "sparse_top_k_categorical_accuracy"],
+    )
+    with pytest.raises(ValueError, match="The metrics must be those"):
+        train(other, tmp_path)
+
+
+def test_an_uncompiled_model_is_told_so(new_lm, saved):
     lm = new_lm()
     lm.optimizer = None
     with pytest.raises(ValueError, match="Call `lm.compile"):
-        restore_training(lm, stream, saved)
+        ResumeTraining(saved).restore(lm)
 
 
-def test_a_folder_without_a_checkpoint_is_told_so(lm, stream, tmp_path):
+def test_a_folder_without_a_checkpoint_is_told_so(lm, tmp_path):
     with pytest.raises(FileNotFoundError, match="Train with"):
-        restore_training(lm, stream, tmp_path / "none")
+        ResumeTraining(tmp_path / "none").restore(lm)
 
 
-def test_the_time_budget_stops_after_the_step_under_way(lm, stream):
-    steps = []
+def test_a_plain_model_is_refused(tmp_path):
+    inputs = keras.Input((4,))
+    model = keras.Model(inputs, keras.layers.Dense(1)(inputs))
+    model.compile("sgd", "mse")
+    with pytest.raises(ValueError, match=StatefulModel.__name__):
+        model.fit(
+            np.ones((2, 4)),
+            np.ones((2, 1)),
+            callbacks=[ResumeTraining(tmp_path)],
+            verbose=0,
+        )
+
+
+# === A budget of time ===
+def test_the_time_budget_stops_after_the_step_under_way(lm, expected, tmp_path):
+    losses = Losses()
     budget = TimeBudget(1e-6)
-    train(
-        lm,
-        TrainingPosition(stream.repeat()),
-        keras.callbacks.LambdaCallback(
-            on_train_batch_end=lambda batch, logs: steps.append(batch)
-        ),
-        budget,
-    )
-    assert steps == [0]
+    train(lm, tmp_path, losses, budget)
+    assert list(losses.seen) == [(0, 0)]
     assert budget.spent
+    assert_goes_on(lm, tmp_path, expected, 1)
 
 
 def test_a_budget_must_be_above_zero():

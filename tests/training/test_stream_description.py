@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_txl.data import SegmentStream
-from keras_txl.training.checkpoint import describe_stream
+from keras_txl.training.stream_description import describe_stream
 
 
 @pytest.mark.parametrize(
