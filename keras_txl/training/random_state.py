@@ -24,16 +24,17 @@ def random_state() -> dict[str, np.ndarray]:
 
 
 def restore_random_state(arrays: Mapping[str, np.ndarray]) -> None:
-    """Put back what `random_state` told.
+    """Put back what `random_state` or `backend_random_state` told.
 
     Args:
-        arrays: its result; other names are left alone.
+        arrays: their result; other names are left alone.
     """
-    told = json.loads(str(arrays["random/told"]))
-    version, words, gauss = told["python"]
-    random.setstate((version, tuple(words), gauss))
-    name, *rest = told["numpy"]
-    np.random.set_state((name, arrays["random/numpy"], *rest))
+    if "random/told" in arrays:
+        told = json.loads(str(arrays["random/told"]))
+        version, words, gauss = told["python"]
+        random.setstate((version, tuple(words), gauss))
+        name, *rest = told["numpy"]
+        np.random.set_state((name, arrays["random/numpy"], *rest))
     restore_backend_random_state(arrays)
 
 

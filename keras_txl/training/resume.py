@@ -164,7 +164,8 @@ class ResumeTraining(StartAtStep):
         self._fitted = model
         self._described = describe_stream(stream.stream)
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._arrays, self._state, self._random = {}, {}, {}
+        self._arrays, self._state = {}, {}
+        self._random = backend_random_state()
         self.is_over = False
         if (self.folder / CHECKPOINT_NAME).is_file():
             self._read(model)
@@ -214,7 +215,7 @@ class ResumeTraining(StartAtStep):
         self, batch: int, logs: dict[str, float] | None = None
     ) -> None:
         if self._random:
-            # Building the model and its data loader have drawn on PyTorch.
+            # On PyTorch, building model and data loader have drawn from them.
             restore_random_state(self._random)
             self._random = {}
 
