@@ -86,7 +86,7 @@ def main(
     path = arguments.output or (
         RESULTS / f"{prefix}{name}-{keras.backend.backend()}-{stamp}.json"
     )
-    report = {**_environment(), "date": now.isoformat(), "cells": cells}
+    report = {**environment(), "date": now.isoformat(), "cells": cells}
     if conclude is not None:
         report |= conclude(cells)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -212,7 +212,8 @@ def _summary(cell: dict[str, Any]) -> str:
     )
 
 
-def _environment() -> dict[str, Any]:
+def environment() -> dict[str, Any]:
+    """Commit, versions and machine of a run."""
     versions = {"python": platform.python_version()}
     for package in (*PACKAGES, keras.backend.backend()):
         try:

@@ -22,8 +22,8 @@ from keras_txl.cli import inspect
 from keras_txl.cli import quickstart
 from keras_txl.cli import score
 from keras_txl.cli import train
+from keras_txl.cli.lost_interrupts import repeat_lost_interrupts
 from keras_txl.cli.quiet_libraries import import_keras_quietly
-from keras_txl.training.interrupts import repeat_lost_interrupts
 
 VERBS = (quickstart, train, evaluate, generate, score, inspect, convert)
 

@@ -2,7 +2,6 @@
 
 import os
 import time
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,8 +23,8 @@ from keras_txl.training.random_state import backend_random_state
 from keras_txl.training.random_state import random_state
 from keras_txl.training.random_state import restore_backend_random_state
 from keras_txl.training.random_state import restore_random_state
-
-FINGERPRINT_SEGMENTS = 16
+from keras_txl.training.stream_description import check_stream
+from keras_txl.training.stream_description import describe_stream
 
 
 class ResumeTraining(StartAtStep):
@@ -169,7 +168,7 @@ class ResumeTraining(StartAtStep):
         self.is_over = False
         if (self.folder / CHECKPOINT_NAME).is_file():
             self._read(model)
-            _check_stream(self._state["stream"], self._described)
+            check_stream(self._state["stream"], self._described)
             self._random = self._arrays
             step = self._state["step"]
             self.is_over = any(
@@ -334,37 +333,3 @@ class ResumeTraining(StartAtStep):
             and time.monotonic() - self._saved_at >= self.every_seconds
         )
         return by_steps or by_time
-
-
-def describe_stream(stream: Any) -> dict[str, int]:
-    """What must agree for a place in a stream to mean the same place."""
-    segments = len(stream)
-    fingerprint = 0
-    for index in {
-        number * segments // FINGERPRINT_SEGMENTS
-        for number in range(FINGERPRINT_SEGMENTS)
-    }:
-        inputs, targets, _ = stream.segment(index)
-        for array in (inputs["token_ids"], targets):
-            fingerprint ^= zlib.crc32(array.tobytes())
-    return {
-        "batch_size": stream.batch_size,
-        "segment_length": stream.segment_length,
-        "num_targets": stream.num_targets,
-        "num_segments": segments,
-        "text": fingerprint,
-    }
-
-
-def _check_stream(then: dict[str, int], now: dict[str, int]) -> None:
-    if then != now:
-        told = ", ".join(
-            f"{name}={now.get(name)} (checkpoint: {old})"
-            for name, old in then.items()
-            if old != now.get(name)
-        )
-        raise ValueError(
-            "The stream must be the one that the checkpoint was made with. "
-            f"Received: {told}. Use the same text, `batch_size` and "
-            "`segment_length`, or another folder."
-        )

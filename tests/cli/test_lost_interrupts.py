@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from keras_txl.training.interrupts import repeat_lost_interrupts
+from keras_txl.cli.lost_interrupts import repeat_lost_interrupts
 
 
 class _InterruptedWhenFinalized:
