@@ -61,17 +61,9 @@ def evaluations(names):
     return dict(zip(["without_memory", "with_memory"], results, strict=True))
 
 
-def interrupted_run(names):
-    """A run whose checkpoint `restore_training` can read."""
-    checkpoint = keras_txl.training.TrainingCheckpoint("run", names["stream"])
-    names["lm"].fit(names["stream"], callbacks=[checkpoint], verbose=0)
-    return {}
-
-
 # What must have happened before an example.
 BEFORE = {
     "evaluation.bootstrap_difference": evaluations,
-    "training.restore_training": interrupted_run,
 }
 
 
