@@ -2,8 +2,8 @@
 
 from keras_txl.training.checkpoint_file import read_checkpoint
 from keras_txl.training.checkpoint_file import write_checkpoint
-from keras_txl.training.monitors import AttentionEntropy
 from keras_txl.training.memory_callbacks import ResetMemory
+from keras_txl.training.monitors import AttentionEntropy
 from keras_txl.training.monitors import GradientNorms
 from keras_txl.training.monitors import MemoryNorms
 from keras_txl.training.monitors import Monitor
