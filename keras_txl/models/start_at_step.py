@@ -140,6 +140,7 @@ def fit_from_step(
     *,
     epochs: int,
     callbacks: Any,
+    reset_memory: bool,
     **kwargs: Any,
 ) -> Any:
     """`fit(x, ...)`, from where `start` begins.
@@ -151,6 +152,8 @@ def fit_from_step(
         x: data.
         epochs: number of epochs of the whole run.
         callbacks: as for `fit`.
+        reset_memory: whether the training bank begins empty, unless `start`
+            fills it.
         **kwargs: all other arguments of `fit`.
 
     Returns:
@@ -170,6 +173,8 @@ def fit_from_step(
         kwargs.pop("initial_epoch", 0),
         kwargs.pop("steps_per_epoch", None),
     )
+    if reset_memory:
+        model.reset_memory("train")
     run = _OneRun(
         [*others, start],
         model=model,

@@ -165,9 +165,7 @@ class StatefulModelMixin:
         kwargs.update(batch_size=batch_size, shuffle=False)
         callbacks = kwargs.get("callbacks")
         if start_among(callbacks) is not None:
-            if reset_memory:
-                self.reset_memory("train")
-            return self._run_fit(x, **kwargs)
+            return self._run_fit(x, reset_memory, **kwargs)
         restarts = ResetAtRestart(
             self,
             reset_memory,
@@ -180,13 +178,17 @@ class StatefulModelMixin:
             kwargs["callbacks"] = [restarts, *as_list(callbacks)]
         return self._run_fit(x, **kwargs)
 
-    def _run_fit(self, x: Any, **kwargs: Any) -> Any:
+    def _run_fit(
+        self, x: Any, reset_memory: bool = False, **kwargs: Any
+    ) -> Any:
         fit = self._loop("fit", x)
         start = start_among(kwargs.get("callbacks"))
         with kept_variables(self):
             if start is None:
                 return fit(x, **kwargs)
-            return fit_from_step(self, fit, start, x, **kwargs)
+            return fit_from_step(
+                self, fit, start, x, reset_memory=reset_memory, **kwargs
+            )
 
     def evaluate(
         self,

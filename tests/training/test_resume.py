@@ -487,6 +487,7 @@ def fit(lm, folder, x=None, **options):
     ],
 )
 def test_another_stream_is_refused(lm, saved, arguments, told):
+    lm(make_stream()[0][0], training=True)  # memory that could be lost
     before = snapshot(lm)
     with pytest.raises(ValueError, match=told):
         fit(lm, saved, make_stream(**arguments))
