@@ -120,6 +120,7 @@ class SegmentAttentionMask(keras.layers.Layer):
             padding (-1) last.
         memory_length: int tensor of shape `(batch_size,)`, valid slots.
         training: bool. Chooses between the two windows.
+        at_most: int. Keys a query may see in this call, if that is fewer.
 
     Returns:
         bool tensor of shape `(batch_size, 1, segment_length, key_length)`.
@@ -147,12 +148,15 @@ class SegmentAttentionMask(keras.layers.Layer):
         document_ids: Tensor,
         memory_length: Tensor,
         training: bool | None = None,
+        at_most: int | None = None,
     ) -> Tensor:
         keys = ops.shape(context)[1]
         queries = ops.shape(document_ids)[1]
         slots = keys - queries
         visible = None if self.attend_empty_memory else memory_length
         window = self.window(slots, training)
+        if at_most is not None:
+            window = at_most if window is None else ops.minimum(window, at_most)
         return ops.logical_and(
             attention_mask(queries, keys, window),
             document_mask(document_ids, slots, visible),
@@ -177,6 +181,7 @@ class SegmentAttentionMask(keras.layers.Layer):
         document_ids: Tensor,
         memory_length: Tensor,
         training: bool | None = None,
+        at_most: int | None = None,
     ) -> Tensor:
         batch, queries = document_ids.shape
         return keras.KerasTensor(

@@ -334,6 +334,7 @@ class TransformerXLBackbone(
         inputs: dict[str, Tensor],
         remember: Remember,
         training: bool | None,
+        attention_window: int | None = None,
     ) -> Tensor:
         """All layers; `remember` gives the context of each block."""
         token_ids, document_ids, restore = self.pack_tokens(
@@ -345,7 +346,11 @@ class TransformerXLBackbone(
             context, length = remember(index, hidden, document_ids)
             if index == 0:  # the same for all blocks
                 attention_mask = self.attention_mask(
-                    context, document_ids, length, training=training
+                    context,
+                    document_ids,
+                    length,
+                    training=training,
+                    at_most=attention_window,
                 )
                 if self.position == "relative_sinusoidal":
                     relative_encoding = self.distance_dropout(

@@ -67,7 +67,11 @@ class ValueMemoryMixin:
     run: Any
 
     def call_with_memory(
-        self, inputs: Any, memory: Memory, training: bool = False
+        self,
+        inputs: Any,
+        memory: Memory,
+        training: bool = False,
+        attention_window: int | None = None,
     ) -> tuple[Tensor, Memory]:
         """Run a segment with memory as a value; no state is kept.
 
@@ -76,6 +80,9 @@ class ValueMemoryMixin:
             memory: memory value for the same batch size, see
                 `initial_memory`.
             training: bool. Turns dropout on.
+            attention_window: int. Keys a token may see, itself included, if
+                that is fewer than the model's window. With M + 1 a segment
+                of any length equals its tokens fed one at a time.
 
         Returns:
             Hidden states `(batch_size, segment_length, hidden_dim)` and the
@@ -89,7 +96,8 @@ class ValueMemoryMixin:
             memory, inputs["token_ids"], self.num_layers, self.hidden_dim
         )
         value = ValueMemory(memory, self.attend_empty_memory)
-        return self.run(inputs, value, training), value.updated()
+        hidden = self.run(inputs, value, training, attention_window)
+        return hidden, value.updated()
 
     def initial_memory(
         self, batch_size: int, memory_length: int | None = None
