@@ -12,6 +12,7 @@ width, D hidden width.
 from collections.abc import Sequence
 from typing import Any
 
+import keras
 from keras import ops
 
 from keras_txl.aliases import Memory
@@ -21,7 +22,9 @@ from keras_txl.layers.segment_memory import clear_empty_slots
 from keras_txl.layers.transformer_xl_block import TransformerXLBlock
 
 LayerRing = dict[str, Tensor]
-"""`keys` and `values` (B, N, S, H), and `states` (B, S, D) they came from."""
+"""`keys` and `values` (B, N, S, H), and `states` (B, S, D) they came from.
+
+Tensors, on TensorFlow also variables: see `write_slot`."""
 
 KeyValueMemory = dict[str, Any]
 """A tuple `layers` of `LayerRing`, `length` (B,), `document` (B,) and `slot`,
@@ -35,7 +38,7 @@ def to_key_value(
 
     Args:
         blocks: the layers of the model.
-        memory: memory value; slots that hold nothing are zeros.
+        memory: memory value.
 
     Returns:
         The ring. It holds for the weights of the moment.
@@ -43,7 +46,9 @@ def to_key_value(
     states = memory["states"]  # (B, L, M, D)
     return {
         "layers": tuple(
-            _layer_ring(block, states[:, index])
+            _layer_ring(
+                block, clear_empty_slots(states[:, index], memory["length"])
+            )
             for index, block in enumerate(blocks)
         ),
         "length": memory["length"],
@@ -132,12 +137,63 @@ def decode_token(
     """
     query = block.attention_norm(hidden) if block.normalize_first else hidden
     states = ops.cast(hidden, ring["states"].dtype)
-    new = {"states": ops.slice_update(ring["states"], [0, slot, 0], states)}
+    new = {"states": write_slot(ring["states"], slot, states)}
     for name, projection in _projections(block):
         by_head = ops.transpose(projection(query), (0, 2, 1, 3))
-        new[name] = ops.slice_update(ring[name], [0, 0, slot, 0], by_head)
+        new[name] = write_slot(ring[name], slot, by_head)
     attended = _attend(block.attention, query, new, terms, slot, mask)
     return block.finish(hidden, attended), new
+
+
+def writable(layers: tuple[LayerRing, ...]) -> tuple[LayerRing, ...]:
+    """The same rings in a form that `write_slot` fills in place."""
+    if keras.backend.backend() != "tensorflow":
+        return layers
+    import tensorflow as tf
+
+    variables: tuple[LayerRing, ...] = keras.tree.map_structure(
+        lambda rows: tf.Variable(rows, trainable=False), layers
+    )
+    return variables
+
+
+def write_slot(rows: Tensor, slot: Tensor, row: Tensor) -> Tensor:
+    """Put a row at `slot` of the axis before the last.
+
+    Args:
+        rows: tensor of shape `(..., slots, width)`. A tensor of PyTorch and a
+            variable of TensorFlow are written in place: a copy of the ring
+            for each token would cost more than reading it. Elsewhere the
+            compiler sees to that.
+        slot: int32 scalar tensor.
+        row: tensor of shape `(..., 1, width)`.
+
+    Returns:
+        The rows.
+    """
+    writers = {
+        "tensorflow": _write_tensorflow_variable,
+        "torch": _write_torch_tensor,
+    }
+    writer = writers.get(keras.backend.backend())
+    if writer is not None and writer(rows, slot, row):
+        return rows
+    start = [*([0] * (len(rows.shape) - 2)), ops.cast(slot, "int32"), 0]
+    return ops.slice_update(rows, ops.stack(start), row)
+
+
+def _write_tensorflow_variable(rows: Tensor, slot: Tensor, row: Tensor) -> bool:
+    import tensorflow as tf
+
+    if not isinstance(rows, tf.Variable):
+        return False
+    rows[..., slot : slot + 1, :].assign(row)
+    return True
+
+
+def _write_torch_tensor(rows: Tensor, slot: Tensor, row: Tensor) -> bool:
+    rows.index_copy_(-2, slot.reshape(1).long(), row)
+    return True
 
 
 def terms_by_head(terms: dict[str, Tensor]) -> dict[str, Tensor]:

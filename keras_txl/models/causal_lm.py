@@ -12,10 +12,8 @@ from keras import ops
 
 from keras_txl.aliases import Tensor
 from keras_txl.checks import check_keywords
-from keras_txl.generation.decoding import sample_tokens
 from keras_txl.metrics import Perplexity
 from keras_txl.models.backbone import TransformerXLBackbone
-from keras_txl.models.cached_decoding import text_step
 from keras_txl.models.causal_lm_preprocessor import (
     TransformerXLCausalLMPreprocessor,
 )
@@ -24,12 +22,12 @@ from keras_txl.models.language_model_head import logit_losses
 from keras_txl.models.preset_loading import split_backbone_arguments
 from keras_txl.models.preset_loading import with_backbone_arguments
 from keras_txl.models.preset_loading import without_optimizer
-from keras_txl.models.prompts import check_prompts
 from keras_txl.models.prompts import holds_text
 from keras_txl.models.replicas import share_of_replica
 from keras_txl.models.replicas import sum_over_replicas
 from keras_txl.models.scoring import ScoringMixin
 from keras_txl.models.stateful_model import StatefulModelMixin
+from keras_txl.models.text_generation import TextGenerationMixin
 from keras_txl.models.token_inputs import normalize_inputs
 from keras_txl.models.token_metrics import TokenMetrics
 from keras_txl.models.token_metrics import check_deferred_loss
@@ -40,6 +38,7 @@ KEYWORDS = ("name", "trainable", "dtype", "compile")
 
 @keras.saving.register_keras_serializable(package="keras_txl")
 class TransformerXLCausalLM(
+    TextGenerationMixin,
     ScoringMixin,
     ValueStepsMixin,
     StatefulModelMixin,
@@ -254,72 +253,3 @@ class TransformerXLCausalLM(
         """Load the weights outside the backbone."""
         with without_optimizer(self):
             super().load_task_weights(filepath)
-
-    # === Generation ===
-    def generate(
-        self,
-        inputs: Any,
-        max_length: int | None = None,
-        stop_token_ids: Any = "auto",
-        strip_prompt: bool = False,
-    ) -> Any:
-        """Continue prompts, see `keras_hub.models.CausalLM.generate`.
-
-        Each token sees itself and the `eval_memory_length` tokens before it
-        (all tokens before it, if that is 0).
-
-        Args:
-            inputs: str, list of str, or without a preprocessor a dict of
-                `token_ids` and `padding_mask`, padded to the wanted length.
-            max_length: int. Tokens of prompt and continuation. Defaults to
-                the preprocessor's `sequence_length`.
-            stop_token_ids: ids that end a text. `"auto"`: the tokenizer's end
-                token, if it has one. `None`: none.
-            strip_prompt: bool. Whether to return the continuation alone.
-
-        Returns:
-            str, list of str, or a dict of arrays, as the inputs.
-
-        Raises:
-            ValueError: if a prompt is empty.
-        """
-        if stop_token_ids == "auto" and self.preprocessor is not None:
-            end_token_id = self.preprocessor.tokenizer.end_token_id
-            stop_token_ids = None if end_token_id is None else [end_token_id]
-        check_prompts(inputs)
-        return super().generate(
-            inputs, max_length, stop_token_ids, strip_prompt
-        )
-
-    def generate_step(
-        self, inputs: dict[str, Tensor], stop_token_ids: Any = None
-    ) -> dict[str, Tensor]:
-        """Continue one batch of prompts, see `generate`.
-
-        Args:
-            inputs: dict of int `token_ids` and bool `padding_mask` of shape
-                `(batch_size, max_length)`; prompts stand on the left.
-            stop_token_ids: ids that end a text, or `None`.
-
-        Returns:
-            Dict of the same keys and shapes, continued.
-        """
-        token_ids = inputs["token_ids"]
-        step, cache = text_step(self.backbone, token_ids, inputs.get("memory"))
-
-        def logits_step(
-            new_ids: Tensor, cache: Any, position: Any
-        ) -> tuple[Tensor, Tensor, Any]:
-            hidden, cache = step(new_ids, cache, position)
-            logits = self.head.logits(hidden, ops.zeros_like(new_ids))
-            return logits, hidden, cache
-
-        return sample_tokens(
-            logits_step,
-            cache,
-            self.sampler,
-            token_ids,
-            inputs["padding_mask"],
-            stop_token_ids,
-            model=self,
-        )

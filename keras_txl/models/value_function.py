@@ -1,5 +1,6 @@
 """Compiles a function of values for each backend, without keeping state."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -7,32 +8,33 @@ import keras
 
 
 def compile_value_function(
-    model: keras.Model, function: Callable[..., Any]
+    model: keras.Model,
+    function: Callable[..., Any],
+    overwrites_first: bool = False,
 ) -> Callable[..., Any]:
     """Compile `function`, which reads the variables of `model` only.
 
     Args:
         model: the model whose methods `function` calls.
         function: takes and returns nested structures of tensors.
+        overwrites_first: bool. Whether JAX may use the memory of the first
+            argument, which is lost, for the results.
 
     Returns:
         A function of the same signature. Where its inputs are being traced
         already (inside the caller's own compiled function), it runs as is.
     """
+    backend = keras.backend.backend()
+    if backend == "torch":
+        return _wrap_for_torch(function)
     if model.run_eagerly:
         return function
-    makers = {
-        "tensorflow": _compile_for_tensorflow,
-        "jax": _compile_for_jax,
-        "torch": _wrap_for_torch,
-    }
-    maker = makers.get(keras.backend.backend())
-    return function if maker is None else maker(model, function)
+    if backend == "jax":
+        return _compile_for_jax(model, function, overwrites_first)
+    return _compile_for_tensorflow(function)
 
 
-def _compile_for_tensorflow(
-    model: keras.Model, function: Callable[..., Any]
-) -> Callable[..., Any]:
+def _compile_for_tensorflow(function: Callable[..., Any]) -> Callable[..., Any]:
     import tensorflow as tf
 
     compiled: Callable[..., Any] = tf.function(
@@ -42,11 +44,13 @@ def _compile_for_tensorflow(
 
 
 def _compile_for_jax(
-    model: keras.Model, function: Callable[..., Any]
+    model: keras.Model, function: Callable[..., Any], overwrites_first: bool
 ) -> Callable[..., Any]:
     import jax
 
-    @jax.jit
+    @functools.partial(
+        jax.jit, donate_argnums=(1,) if overwrites_first else ()
+    )
     def stateless(values: list[Any], *args: Any) -> Any:
         mapping = list(zip(model.variables, values, strict=True))
         with keras.StatelessScope(state_mapping=mapping):
@@ -62,9 +66,7 @@ def _compile_for_jax(
     return run
 
 
-def _wrap_for_torch(
-    model: keras.Model, function: Callable[..., Any]
-) -> Callable[..., Any]:
+def _wrap_for_torch(function: Callable[..., Any]) -> Callable[..., Any]:
     import torch
 
     def run(*args: Any) -> Any:

@@ -89,11 +89,13 @@ class ValueStepsMixin:
         return losses, memory
 
     def _value_function(
-        self, name: str, function: Callable[..., Any]
+        self, name: Any, function: Callable[..., Any], **options: Any
     ) -> Callable[..., Any]:
         # LoRA and quantization replace weights that a trace has captured.
         key = (name, *map(id, self.weights))
         compiled = self.__dict__.setdefault("_value_functions", {})
         if key not in compiled:
-            compiled[key] = compile_value_function(self, function)
+            compiled[key] = compile_value_function(
+                self, function, **options
+            )
         return compiled[key]
