@@ -18,6 +18,7 @@ _SUBMODULES = (
     "convert",
     "data",
     "evaluation",
+    "generation",
     "layers",
     "metrics",
     "models",

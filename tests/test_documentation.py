@@ -84,6 +84,7 @@ def names(make_lm, tmp_path, monkeypatch):
         "np": np,
         **vars(keras_txl.data),
         **vars(keras_txl.evaluation),
+        **vars(keras_txl.generation),
         **vars(keras_txl.metrics),
         **vars(keras_txl.tokenizers),
         **vars(keras_txl.training),

@@ -174,7 +174,7 @@ class TextStream:
         ids = np.asarray(self._encode(text), "int32")
         self._tokens.send([ids])
         self._flushed += self._text.flush()
-        self._text.forget(ids)
+        self._text.forget(ids.tolist())
 
     def __iter__(self) -> "TextStream":
         return self

@@ -208,9 +208,7 @@ def terms_by_head(terms: dict[str, Tensor]) -> dict[str, Tensor]:
     """
     axes = {"relative_key": (1, 0, 2), "distance_bias": (1, 0)}
     terms = {
-        name: ops.transpose(rows, axes.get(name))
-        if name in axes
-        else rows
+        name: ops.transpose(rows, axes.get(name)) if name in axes else rows
         for name, rows in terms.items()
     }
     if "distance_bias" in terms:
@@ -263,4 +261,4 @@ def _turn(rows: Tensor, places: Tensor) -> Tensor:
     slots = rows.shape[-1]
     twice = ops.concatenate([rows, rows], axis=-1)
     start = ops.cast((-places) % slots, "int32")
-    return ops.slice(twice, [0, 0, 0, start], rows.shape)
+    return ops.slice(twice, ops.stack([0, 0, 0, start]), ops.shape(rows))

@@ -4,7 +4,6 @@ Axes: B rows, M memory slots, P tokens of a prompt.
 """
 
 import functools
-from collections.abc import Sequence
 from typing import Any
 
 import keras_hub
@@ -34,6 +33,7 @@ class TextGenerationMixin:
     sampler: Any
     initial_memory: Any
     _check_memory: Any
+    _past: Memory | None = None
 
     def generate(
         self,
@@ -41,6 +41,7 @@ class TextGenerationMixin:
         max_length: int | None = None,
         stop_token_ids: Any = "auto",
         strip_prompt: bool = False,
+        memory: Memory | None = None,
     ) -> Any:
         """Continue prompts, see `keras_hub.models.CausalLM.generate`.
 
@@ -55,20 +56,39 @@ class TextGenerationMixin:
             stop_token_ids: ids that end a text. `"auto"`: the tokenizer's end
                 token, if it has one. `None`: none.
             strip_prompt: bool. Whether to return the continuation alone.
+            memory: memory value before the prompts, from `step`; a row for
+                each. `None`: no past.
 
         Returns:
             str, list of str, or a dict of arrays, as the inputs.
 
         Raises:
-            ValueError: if a prompt is empty.
+            ValueError: if a prompt is empty, or `memory` does not fit.
         """
         if stop_token_ids == "auto" and self.preprocessor is not None:
             end_token_id = self.preprocessor.tokenizer.end_token_id
             stop_token_ids = None if end_token_id is None else [end_token_id]
         check_prompts(inputs)
-        return super().generate(
-            inputs, max_length, stop_token_ids, strip_prompt
-        )
+        self._past = memory
+        try:
+            return super().generate(  # type: ignore[misc]
+                inputs, max_length, stop_token_ids, strip_prompt
+            )
+        finally:
+            self._past = None
+
+    def make_generate_function(self) -> Any:
+        """The compiled `generate_step`, which continues a memory as well."""
+        function = super().make_generate_function()  # type: ignore[misc]
+        past = self._past
+        if past is None:
+            return function
+
+        def continue_memory(inputs: Any, stop_token_ids: Any = None) -> Any:
+            memory = self._check_memory(past, np.asarray(inputs["token_ids"]))
+            return function({**inputs, "memory": memory}, stop_token_ids)
+
+        return continue_memory
 
     def generate_step(
         self, inputs: dict[str, Tensor], stop_token_ids: Any = None
@@ -149,9 +169,8 @@ class TextGenerationMixin:
 
         Example:
         ```python
-        stream = lm.generate_stream("Once upon a time", sampler="top_k")
-        for text in itertools.islice(stream, 100):
-            print(text, end="", flush=True)
+        stream = lm.generate_stream([1, 2, 3], sampler="top_k", seed=0)
+        first, second = next(stream), next(stream)  # of shape (1, 1)
         keras_txl.generation.save_memory("story.npz", stream.memory, lm)
         ```
         """
@@ -166,7 +185,7 @@ class TextGenerationMixin:
             start=memory is None,  # where a text has no past
             end=False,
         )
-        tokenizer = getattr(self.preprocessor, "tokenizer", None)
+        tokenizer: Any = getattr(self.preprocessor, "tokenizer", None)
         if isinstance(stop_token_ids, str):
             end = getattr(tokenizer, "end_token_id", None)
             stop_token_ids = None if end is None else [end]

@@ -48,9 +48,7 @@ def _compile_for_jax(
 ) -> Callable[..., Any]:
     import jax
 
-    @functools.partial(
-        jax.jit, donate_argnums=(1,) if overwrites_first else ()
-    )
+    @functools.partial(jax.jit, donate_argnums=(1,) if overwrites_first else ())
     def stateless(values: list[Any], *args: Any) -> Any:
         mapping = list(zip(model.variables, values, strict=True))
         with keras.StatelessScope(state_mapping=mapping):

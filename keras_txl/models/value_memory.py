@@ -138,7 +138,8 @@ def check_memory(
         The memory value.
 
     Raises:
-        ValueError: if a key is missing or a shape does not fit.
+        ValueError: if a key is missing, a shape does not fit or a token is
+            not read yet.
     """
     keys = {"states", "length", "document"}
     if not isinstance(memory, dict) or keys - set(memory):
@@ -147,6 +148,12 @@ def check_memory(
             "`memory` must be a dict of states, length and document. "
             f"Received: {came}. Call `initial_memory(batch_size)` to start "
             "new streams."
+        )
+    if "unread_ids" in memory:
+        raise ValueError(
+            "The memory of a stream ends before its newest token. Received: "
+            "memory with unread_ids. Continue it with `generate_stream`, or "
+            'read that token first: lm.step(memory.pop("unread_ids"), memory).'
         )
     memory = {
         "states": ops.convert_to_tensor(memory["states"]),

@@ -95,7 +95,5 @@ class ValueStepsMixin:
         key = (name, *map(id, self.weights))
         compiled = self.__dict__.setdefault("_value_functions", {})
         if key not in compiled:
-            compiled[key] = compile_value_function(
-                self, function, **options
-            )
+            compiled[key] = compile_value_function(self, function, **options)
         return compiled[key]

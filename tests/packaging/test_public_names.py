@@ -16,6 +16,13 @@ PUBLIC = {
     ],
     "data": ["SegmentStream", "load_corpus"],
     "evaluation": ["evaluate_stream"],
+    "generation": [
+        "IncrementalText",
+        "TextStream",
+        "TokenStream",
+        "load_memory",
+        "save_memory",
+    ],
     "layers": [
         "AdaptiveEmbedding",
         "AdaptiveSoftmax",

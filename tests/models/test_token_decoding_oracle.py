@@ -1,0 +1,121 @@
+"""Logits of one token at a time against the NumPy model, across ring turns."""
+
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_txl.models.token_decoding import TokenDecoder
+from keras_txl.models.value_function import compile_value_function
+from tests import tolerances
+from tests.oracles.model_oracle import OracleConfig
+from tests.oracles.model_oracle import empty_memory
+from tests.oracles.model_oracle import run_model
+from tests.oracles.weights import oracle_weights
+from tests.oracles.weights import randomize
+from tests.tolerances import assert_close
+
+MEMORY = 3
+PROMPT = 5  # longer than the memory: what is read at once has a window, too
+LENGTH = 14  # two turns of the ring behind the prompt
+
+MODELS = {
+    "post_norm": {},
+    "pre_norm": {"normalize_first": True, "share_attention_biases": False},
+    "zeros": {"attend_empty_memory": True, "normalize_first": True},
+    "window": {"attention_window": 3, "clamp_length": 2},
+    "learned": {"position": "relative_learned", "max_distance": 3},
+    "clipped": {
+        "position": "relative_clipped",
+        "max_distance": 3,
+        "relative_values": True,
+    },
+    "none": {"position": "none"},
+}
+
+
+def logits_of(lm, memory_length, prompt_length, ids):
+    """Logits behind the prompt, `(B, T - P, V)`, and the memory at the end."""
+    decoder = TokenDecoder(lm, memory_length)
+    batch, length = ids.shape
+
+    def run(ids, memory):
+        if prompt_length:
+            prompt = ids[:, :prompt_length]
+            memory = decoder.read(prompt, ops.ones_like(prompt) > 0, memory)
+        terms = decoder.terms()
+        state = decoder.to_state(memory)
+        rows = ops.zeros((batch, length - prompt_length, 11))
+
+        def feed(place, rows, state):
+            newest = ops.slice(ids, ops.stack([0, place]), (batch, 1))
+            logits, state = decoder.step(newest, state, terms)
+            start = ops.stack([0, place - prompt_length, 0])
+            return (
+                place + 1,
+                ops.slice_update(rows, start, logits[:, None]),
+                state,
+            )
+
+        _, rows, state = ops.while_loop(
+            lambda place, *_: place < length,
+            feed,
+            (ops.full((), prompt_length, dtype="int32"), rows, state),
+        )
+        return rows, decoder.to_memory(state)
+
+    memory = lm.initial_memory(batch, memory_length)
+    ids = ops.convert_to_tensor(ids)
+    return compile_value_function(lm, run)(ids, memory)
+
+
+def oracle(lm, ids):
+    """The same, every token a segment of its own."""
+    backbone = lm.backbone
+    config = OracleConfig(
+        num_layers=2,
+        attention_window=backbone.attention_window,
+        clamp_length=backbone.clamp_length,
+        normalize_first=backbone.normalize_first,
+        attend_empty_memory=backbone.attend_empty_memory,
+        position=backbone.position,
+    )
+    memory = empty_memory(2, 2, MEMORY, 6)
+    weights, logits = oracle_weights(lm), []
+    for place in range(LENGTH):
+        result = run_model(
+            config, weights, ids[:, place : place + 1], None, memory
+        )
+        logits.append(result.logits)
+        memory = result.memory
+    return np.concatenate(logits, axis=1)[:, PROMPT:], memory
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_tokens_equal_the_sliding_window_of_the_oracle(make_lm, name):
+    lm = make_lm(
+        vocabulary_size=11,
+        hidden_dim=6,
+        intermediate_dim=7,
+        memory_length=MEMORY,
+        batch_size=None,
+        **MODELS[name],
+    )
+    randomize(lm, seed=3)
+    ids = np.random.default_rng(4).integers(0, 11, (2, LENGTH)).astype("int32")
+    logits, memory = logits_of(lm, MEMORY, PROMPT, ids)
+    expected, expected_memory = oracle(lm, ids)
+    tolerance = tolerances.FLOAT32
+    if lm.backbone.normalize_first:
+        tolerance = tolerances.PRE_NORM_STATES
+    assert_close(logits, expected, tolerance, "logits")
+    for key in ("states", "length", "document"):
+        assert_close(memory[key], expected_memory[key], tolerance, key)
+
+
+def test_tokens_equal_one_segment_while_memory_covers_the_text(make_lm):
+    lm = make_lm(vocabulary_size=11, memory_length=LENGTH, batch_size=None)
+    randomize(lm, seed=5)
+    ids = np.random.default_rng(6).integers(0, 11, (2, LENGTH)).astype("int32")
+    logits, _ = logits_of(lm, LENGTH, 0, ids)
+    expected, _ = lm.step(ids, lm.initial_memory(2))
+    assert_close(logits, expected, tolerances.FLOAT32, "logits")
