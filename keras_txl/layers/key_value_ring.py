@@ -17,7 +17,7 @@ from keras import ops
 
 from keras_txl.aliases import Memory
 from keras_txl.aliases import Tensor
-from keras_txl.layers.relative_attention import masked_softmax
+from keras_txl.layers.attention_softmax import masked_softmax
 from keras_txl.layers.segment_memory import clear_empty_slots
 from keras_txl.layers.transformer_xl_block import TransformerXLBlock
 
@@ -82,9 +82,7 @@ def to_memory(ring: KeyValueMemory) -> Memory:
 def _layer_ring(block: TransformerXLBlock, states: Tensor) -> LayerRing:
     """The ring of a layer from its memory `states` (B, M, D)."""
     room = [[0, 0], [0, 1], [0, 0]]
-    context = ops.cast(states, block.compute_dtype)
-    if block.normalize_first:
-        context = block.attention_norm(context)
+    context = block.normalize_context(ops.cast(states, block.compute_dtype))
     ring = {"states": ops.pad(states, room)}
     for name, projection in _projections(block):
         by_head = ops.transpose(projection(context), (0, 2, 1, 3))
@@ -135,11 +133,12 @@ def decode_token(
     Returns:
         The layer's output `(batch, 1, hidden_dim)` and its ring.
     """
-    query = block.attention_norm(hidden) if block.normalize_first else hidden
+    context = block.normalize_context(hidden)
+    query = context if block.normalize_first else hidden
     states = ops.cast(hidden, ring["states"].dtype)
     new = {"states": write_slot(ring["states"], slot, states)}
     for name, projection in _projections(block):
-        by_head = ops.transpose(projection(query), (0, 2, 1, 3))
+        by_head = ops.transpose(projection(context), (0, 2, 1, 3))
         new[name] = write_slot(ring[name], slot, by_head)
     attended = _attend(block.attention, query, new, terms, slot, mask)
     return block.finish(hidden, attended), new
@@ -241,7 +240,7 @@ def _attend(
             by_distance += terms["distance_bias"]
         scores += _turn(by_distance, slot + 1)
     scores = ops.multiply(scores, query.shape[-1] ** -0.5)
-    weights = masked_softmax(scores, mask)  # (B, N, 1, S)
+    weights = masked_softmax(scores, mask, attention.logit_cap)  # (B, N, 1, S)
     heads = ops.einsum("bnts,bnsh->btnh", weights, ring["values"])
     if "relative_value" in terms:
         heads += ops.einsum(

@@ -23,6 +23,7 @@ MODELS = {
     "pre_norm": {"normalize_first": True, "share_attention_biases": False},
     "zeros": {"attend_empty_memory": True, "normalize_first": True},
     "window": {"attention_window": 3, "clamp_length": 2},
+    "capped": {"attention_logit_cap": 2.0, "memory_layer_norm": True},
     "learned": {"position": "relative_learned", "max_distance": 3},
     "clipped": {
         "position": "relative_clipped",
@@ -78,6 +79,8 @@ def oracle(lm, ids):
         normalize_first=backbone.normalize_first,
         attend_empty_memory=backbone.attend_empty_memory,
         position=backbone.position,
+        attention_logit_cap=backbone.attention_logit_cap,
+        memory_layer_norm=backbone.memory_layer_norm,
     )
     memory = empty_memory(2, 2, MEMORY, 6)
     weights, logits = oracle_weights(lm), []
