@@ -169,6 +169,54 @@ def test_generate_continues_the_prompt(trained, capsys):
     assert capsys.readouterr().out == first
 
 
+def test_generate_goes_on_from_a_saved_memory(trained, tmp_path, capsys):
+    def generate(*more):
+        words = ["generate", str(trained), "--temperature", "0", *more]
+        assert main(words) == 0
+        return capsys.readouterr().out.removesuffix("\n")
+
+    memory = str(tmp_path / "memory")
+    whole = generate("--prompt", "the ", "--max-new-tokens", "30")
+    first = generate(
+        *("--prompt", "the ", "--max-length", "14", "--save-memory", memory)
+    )
+    second = generate("--load-memory", memory, "--max-new-tokens", "20")
+    assert first + second == whole
+    assert len(whole) > 20
+
+
+def test_generate_answers_line_by_line(trained, tmp_path, capsys, monkeypatch):
+    memory = tmp_path / "memory"
+    lines = "the ship\na storm comes\n"
+    monkeypatch.setattr(
+        "sys.stdin", io.TextIOWrapper(io.BytesIO(lines.encode()))
+    )
+    words = ["generate", str(trained), "--interactive", "--temperature", "0"]
+    words += ["--max-new-tokens", "6", "--save-memory", str(memory)]
+    assert main(words) == 0
+    assert capsys.readouterr().out.count("\n") >= 2
+    assert memory.is_file()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"the ")))
+    words = ["generate", str(trained), "--prompt-file", "-", "--stop", "e"]
+    assert main(words) == 0
+    assert "e" not in capsys.readouterr().out.removeprefix("the ")
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_a_text_without_end_and_keeps_memory(trained, tmp_path):
+    memory = tmp_path / "memory"
+    process = start(
+        ["generate", trained, "--prompt", "the ", "--endless"]
+        + ["--save-memory", memory]
+    )
+    assert process.stdout.read(40)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert memory.is_file()
+
+
 def test_inspect_tells_sizes(trained, capsys):
     assert main(["inspect", str(trained), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)

@@ -227,6 +227,24 @@ def test_an_empty_prompt_is_told(preset, capsys):
     assert "at least one byte" in err
 
 
+def test_memory_that_is_missing_or_of_another_model_is_told(
+    preset, make_lm, tmp_path, capsys
+):
+    memory = tmp_path / "memory"
+    words = ["generate", preset, "--load-memory", memory]
+    assert "There is no such memory file" in fails(words, capsys)
+    from keras_txl.generation import save_memory
+
+    other = make_lm()
+    save_memory(memory, other.initial_memory(1), other)
+    assert "belongs to another model" in fails(words, capsys)
+
+
+def test_a_stop_of_several_tokens_is_told(preset, capsys):
+    words = ["generate", preset, "--prompt", "a", "--stop", "ab"]
+    assert "must be one token" in fails(words, capsys)
+
+
 def test_a_prompt_file_that_is_no_text_is_told(preset, tmp_path, capsys):
     path = tmp_path / "latin"
     path.write_bytes(b"caf\xe9")
