@@ -51,16 +51,16 @@ class Monitor(keras.callbacks.Callback):
     def __init__(self, every_steps: int | None = None) -> None:
         super().__init__()
         self.every_steps = check_optional_integer("every_steps", every_steps, 1)
-        self._steps_seen = 0
+        self._begun = 0  # first step of the call under way
 
     def measure(self) -> dict[str, float]:
         """Measure `self.model` as it is now."""
         raise NotImplementedError
 
-    def on_epoch_begin(
-        self, epoch: int, logs: dict[str, float] | None = None
+    def on_train_batch_begin(
+        self, batch: int, logs: dict[str, float] | None = None
     ) -> None:
-        self._steps_seen = 0
+        self._begun = batch
 
     def on_train_batch_end(
         self, batch: int, logs: dict[str, float] | None = None
@@ -68,8 +68,7 @@ class Monitor(keras.callbacks.Callback):
         if self.every_steps is None or logs is None:
             return
         # One call may stand for several steps.
-        before, self._steps_seen = self._steps_seen, batch + 1
-        if before // self.every_steps < self._steps_seen // self.every_steps:
+        if self._begun // self.every_steps < (batch + 1) // self.every_steps:
             logs.update(self.measure())
 
     def on_epoch_end(

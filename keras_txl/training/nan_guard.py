@@ -39,7 +39,8 @@ class NaNGuard(keras.callbacks.Callback):
         super().__init__()
         self.every_steps = check_integer("every_steps", every_steps, 1)
         self._finite: Callable[[], Tensor] | None = None
-        self._checked = 0  # steps of the epoch that are known to be good
+        # Steps of the epoch that are known to be good, once it has begun.
+        self._checked: int | None = None
         self._epoch = 0
 
     def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
@@ -50,18 +51,24 @@ class NaNGuard(keras.callbacks.Callback):
         self, epoch: int, logs: dict[str, float] | None = None
     ) -> None:
         self._epoch = epoch
-        self._checked = 0
+        self._checked = None
+
+    def on_train_batch_begin(
+        self, batch: int, logs: dict[str, float] | None = None
+    ) -> None:
+        if self._checked is None:
+            self._checked = batch
 
     def on_train_batch_end(
         self, batch: int, logs: dict[str, float] | None = None
     ) -> None:
-        steps = batch + 1
+        checked, steps = self._checked or 0, batch + 1
         loss = (logs or {}).get("loss")
         bad_loss = loss is not None and not math.isfinite(loss)
-        if bad_loss or steps - self._checked >= self.every_steps:
+        if bad_loss or steps - checked >= self.every_steps:
             span = f"step {steps}"
-            if steps - self._checked > 1:
-                span = f"steps {self._checked + 1} to {steps}"
+            if steps - checked > 1:
+                span = f"steps {checked + 1} to {steps}"
             self._look(f"In {span} of epoch {self._epoch + 1}", loss)
             self._checked = steps
 
