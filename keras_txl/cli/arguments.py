@@ -128,8 +128,8 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
          "width of the feed-forward layer"),
         ("dropout", fraction, d.dropout, "dropout rate"),
         ("learning-rate", positive_number, d.learning_rate,
-         "highest learning rate of Adam, reached after a warm-up and "
-         "lowered along a cosine; wider models need a lower one"),
+         "highest learning rate, reached after a warm-up and lowered "
+         "again; wider models need a lower one"),
     ):  # fmt: skip
         group.add_argument(
             f"--{name}",

@@ -18,6 +18,9 @@ from keras_txl.cli.model_folder import check_texts
 from keras_txl.cli.model_folder import count_parameters
 from keras_txl.cli.model_folder import save_model
 from keras_txl.cli.output_folder import check_output
+from keras_txl.cli.training_choices import TrainingChoices
+from keras_txl.cli.training_choices import add_training_choices
+from keras_txl.cli.training_choices import training_choices
 
 HELP = "train a model on a text"
 
@@ -36,6 +39,7 @@ EXAMPLES = """\
 examples:
   keras-txl train book.txt --output my_model --minutes 10
   keras-txl train texts/ --output my_model --steps 5000 --hidden-dim 256
+  keras-txl train book.txt --output my_model --random-starts --accumulate 4
   keras-txl train book.txt --output my_model --resume
 """
 
@@ -94,6 +98,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="replace an earlier run in --output",
     )
     add_model_arguments(parser)
+    add_training_choices(parser)
 
 
 def check(options: argparse.Namespace) -> None:
@@ -119,6 +124,7 @@ def run(options: argparse.Namespace) -> None:
     else:
         settings = {
             "size": dataclasses.asdict(model_size(options)),
+            "choices": dataclasses.asdict(training_choices(options)),
             "seed": options.seed,
             "validation": options.validation,
             "plan": None,
@@ -182,9 +188,17 @@ def _train(
     from keras_txl.cli.training_run import run_plan
     from keras_txl.data import SegmentStream
 
-    stream = SegmentStream(training, size.batch_size, size.segment_length)
+    choices = TrainingChoices(**settings["choices"])
+    stream = SegmentStream(
+        training,
+        size.batch_size,
+        size.segment_length,
+        random_lengths=choices.random_lengths,
+        random_starts=choices.random_starts,
+        seed=settings["seed"],
+    )
     held_out = SegmentStream(validation, size.batch_size, size.segment_length)
-    lm = build_model(size, settings["seed"])
+    lm = build_model(size, settings["seed"], choices)
     checkpoint = options.output / CHECKPOINT_NAME
     step = 0
     if options.resume:
@@ -258,8 +272,12 @@ def _plan(
             step_seconds,
             len(held_out) * step_seconds / 2,
         )
-    rate = settings["size"]["learning_rate"]
-    plan = TrainingPlan(max(steps, step), rate)
+    plan = TrainingPlan(
+        max(steps, step),
+        settings["size"]["learning_rate"],
+        settings["choices"]["schedule"],
+        settings["choices"]["warmup"],
+    )
     say(f"{step_seconds * 1000:.0f} ms a step, {plan.steps} steps in all.")
     return plan, step
 

@@ -13,6 +13,7 @@ import keras
 
 from keras_txl.cli.arguments import ModelSize
 from keras_txl.cli.progress import progress_bar
+from keras_txl.cli.training_choices import TrainingChoices
 from keras_txl.cli.training_plan import COMPILING_STEPS
 from keras_txl.cli.training_plan import FIRST_RATE
 from keras_txl.cli.training_plan import MEASURED_STEPS
@@ -22,16 +23,20 @@ from keras_txl.models import TransformerXLCausalLM
 from keras_txl.models import TransformerXLCausalLMPreprocessor
 from keras_txl.models.start_at_step import StartAtStep
 from keras_txl.tokenizers import TransformerXLByteTokenizer
+from keras_txl.training import make_optimizer
 
 HISTORY_COLUMNS = ("step", "seconds", "learning_rate", "loss", "val_loss")
 
 
-def build_model(size: ModelSize, seed: int) -> Any:
+def build_model(
+    size: ModelSize, seed: int, choices: TrainingChoices = TrainingChoices()
+) -> Any:
     """Make and compile a new model over bytes.
 
     Args:
         size: sizes of the model.
         seed: seed of its weights and of everything random in training.
+        choices: how it will be trained.
 
     Returns:
         A compiled `TransformerXLCausalLM`.
@@ -52,8 +57,12 @@ def build_model(size: ModelSize, seed: int) -> Any:
     )
     lm = TransformerXLCausalLM(backbone, preprocessor)
     lm.compile(
-        optimizer=keras.optimizers.Adam(
-            FIRST_RATE * size.learning_rate, global_clipnorm=1.0
+        optimizer=make_optimizer(
+            choices.optimizer,
+            FIRST_RATE * size.learning_rate,
+            weight_decay=choices.weight_decay,
+            global_clipnorm=choices.clip_norm,
+            gradient_accumulation_steps=choices.accumulate,
         )
     )
     return lm

@@ -23,6 +23,12 @@ SIZES = [
     *("--hidden-dim", "16", "--intermediate-dim", "32"),
 ]
 
+CHOICES = [
+    *("--optimizer", "adamw", "--weight-decay", "0.01", "--clip-norm", "0.5"),
+    *("--schedule", "linear", "--warmup", "0.2", "--accumulate", "2"),
+    *("--random-lengths", "--random-starts"),
+]
+
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
@@ -231,7 +237,7 @@ def test_inspect_tells_sizes(trained, capsys):
 def test_ctrl_c_leaves_a_checkpoint_that_resume_finishes(corpus, tmp_path):
     output = tmp_path / "run"
     arguments = ["train", corpus, "--output", output, "--steps", 600, *SIZES]
-    process = start(arguments)
+    process = start([*arguments, *CHOICES])  # the resumed run keeps them
     deadline = time.monotonic() + 240
     while not (output / "history.csv").exists():
         assert process.poll() is None, process.communicate()
@@ -254,6 +260,9 @@ def test_ctrl_c_leaves_a_checkpoint_that_resume_finishes(corpus, tmp_path):
     steps = [int(row["step"]) for row in rows]
     assert steps == sorted(set(steps))
     assert float(rows[-1]["val_loss"]) < float(rows[0]["loss"])
+    # The last of 40 slices, the first 8 of which are the warm-up.
+    rate = 4e-3 * (0.05 + 0.95 * (1 - 31 / 32))
+    assert float(rows[-1]["learning_rate"]) == pytest.approx(rate, rel=1e-4)
 
 
 def test_resuming_a_finished_run_changes_nothing(trained, corpus, capsys):
