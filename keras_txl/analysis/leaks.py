@@ -1,0 +1,117 @@
+"""Proof that nothing leaks into a stream, and that memory is read at all.
+
+Tokens are changed where a loss must not notice, and its difference must be
+0.0, not small. Every such check has its control: a token of the same
+document must show, from each place that memory reaches.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from keras_txl.analysis.leak_probe import LeakProbe
+from keras_txl.analysis.leak_probe import borrowed
+from keras_txl.analysis.leak_report import LeakReport
+from keras_txl.analysis.memory_changes import ISOLATION
+from keras_txl.analysis.memory_changes import own_document
+from keras_txl.analysis.memory_changes import own_states
+from keras_txl.checks import check_integer
+from keras_txl.checks import check_positive
+
+
+def check_isolation(
+    lm: Any,
+    document_ids: Any = None,
+    *,
+    segment_length: int | None = None,
+    weight_scale: float | None = 0.3,
+    max_places: int = 64,
+    seed: int = 0,
+) -> LeakReport:
+    """Change what a stream must not notice, and what it must.
+
+    Three memories are read side by side: one as a value, and the evaluation
+    and the training bank of the model, if it has banks. No loss may move, by
+    any amount, when tokens of another document, of another row, on padding or
+    under another memory change, when padding moves, or by what was read
+    before a reset; and no gradient may reach memory. As a control a loss must
+    move when a token of its own document changes, wherever L layers of M
+    slots reach, and when the state of any slot of any layer does.
+
+    The model is as it was afterwards: weights, banks, random state.
+
+    Args:
+        lm: a `TransformerXLCausalLM` with memory. Narrow types round small
+            changes away: build the model with `dtype="float64"` and
+            `memory_dtype="float64"` for controls at long reach.
+        document_ids: int array `(rows, tokens)`, the documents whose borders
+            are tested, -1 on padding. Rows are those of the banks, tokens a
+            multiple of `segment_length`. `None`: drawn at random.
+        segment_length: int T, in tokens. Defaults to half of the memory.
+        weight_scale: float. Weights are drawn from N(0, `weight_scale`) for
+            the time of the test, so that none is zero by design. `None`: the
+            weights are left as they are.
+        max_places: int. Places that a control tries, evenly spread.
+        seed: int. Of tokens, documents and weights.
+
+    Returns:
+        A `LeakReport`. `print` it for a table.
+
+    Raises:
+        ValueError: if the model has no memory or `document_ids` does not fit.
+
+    Example:
+    ```python
+    report = keras_txl.analysis.check_isolation(lm)
+    print(report)
+    ```
+    """
+    check_integer("max_places", max_places, 2)
+    if weight_scale is not None:
+        check_positive("weight_scale", weight_scale)
+    rng = np.random.default_rng(seed)
+    with borrowed(lm, weight_scale, rng):
+        probe = LeakProbe(lm, segment_length, rng)
+        if document_ids is None:
+            tokens = 3 * probe.segment_length
+            document_ids = random_documents(rng, probe.rows, tokens)
+        stream = probe.stream(probe.check_documents(document_ids))
+        checks = [line for find in ISOLATION for line in find(probe, stream)]
+        checks += own_document(probe, max_places)
+        checks += own_states(probe, max_places)
+    order = [path.name for path in probe.paths]
+    return LeakReport(
+        tuple(sorted(checks, key=lambda check: order.index(check.memory)))
+    )
+
+
+def assert_no_leaks(lm: Any, document_ids: Any = None, **kwargs: Any) -> None:
+    """Fail with the table of `check_isolation`, unless all checks pass.
+
+    Args:
+        lm: a `TransformerXLCausalLM` with memory.
+        document_ids: see `check_isolation`.
+        **kwargs: other arguments of `check_isolation`.
+
+    Raises:
+        AssertionError: if a check fails.
+
+    Example:
+    ```python
+    def test_my_model_does_not_leak():
+        keras_txl.analysis.assert_no_leaks(lm)
+    ```
+    """
+    report = check_isolation(lm, document_ids, **kwargs)
+    if not report.passed:
+        raise AssertionError(f"The model leaks.\n{report}")
+
+
+def random_documents(
+    rng: np.random.Generator, rows: int, tokens: int
+) -> np.ndarray:
+    """Documents of a few tokens, with padding anywhere and ids that recur."""
+    borders = rng.random((rows, tokens)) < 0.25
+    document_ids = np.cumsum(borders, axis=1) % 3
+    padding = rng.random((rows, tokens)) < 0.2
+    return np.where(padding, -1, document_ids).astype("int32")
