@@ -15,6 +15,7 @@ except PackageNotFoundError:  # a source tree that is not installed
     __version__ = "0+unknown"
 
 _SUBMODULES = (
+    "analysis",
     "convert",
     "data",
     "evaluation",

@@ -25,6 +25,8 @@ from keras_txl.models.replicas import scope_of
 from keras_txl.models.replicas import shares_batches
 from keras_txl.models.replicas import trainable_strategy
 from keras_txl.models.reset_at_restart import ResetAtRestart
+from keras_txl.models.running_metrics import keeps_running_metrics
+from keras_txl.models.running_metrics import marks_training
 from keras_txl.models.start_at_step import as_list
 from keras_txl.models.start_at_step import fit_from_step
 from keras_txl.models.start_at_step import start_among
@@ -100,6 +102,7 @@ class StatefulModelMixin:
             ValueError: for an unknown bank or a row out of range.
         """
         check_bank(bank)
+        synchronize(self)
         for memory in self.segment_memories:
             memory.reset_state(bank, rows)
 
@@ -111,6 +114,7 @@ class StatefulModelMixin:
         base.compile(*args, **kwargs)
         clip_whole_gradient(getattr(self, "optimizer", None))
 
+    @marks_training
     def fit(
         self,
         x: Any = None,
@@ -190,6 +194,7 @@ class StatefulModelMixin:
                 self, fit, start, x, reset_memory=reset_memory, **kwargs
             )
 
+    @keeps_running_metrics
     def evaluate(
         self,
         x: Any = None,
@@ -198,6 +203,9 @@ class StatefulModelMixin:
         **kwargs: Any,
     ) -> Any:
         """`keras.Model.evaluate`, from a clean evaluation bank.
+
+        A callback may call it while `fit` runs: the training memory and the
+        running means of the training metrics stay as they are.
 
         Args and returns are those of `keras.Model.evaluate`. `batch_size`
         defaults to the streams that the memory holds; a larger batch runs in

@@ -67,7 +67,7 @@ class LeakyModel:
 
     def initial_memory(self, rows: int, slots: int = SLOTS) -> Any:
         return {
-            "states": np.zeros((rows, LAYERS, slots, DIM)),
+            "states": np.zeros((rows, LAYERS, slots, DIM), "float32"),
             # Of each slot, the run and the id of its document.
             "run": np.full((rows, slots), -1),
             "id": np.full((rows, slots), -2),

@@ -8,6 +8,7 @@ import pytest
 import keras_txl
 
 PUBLIC = {
+    "analysis": ["assert_no_leaks", "check_isolation"],
     "convert": [
         "from_huggingface",
         "from_original_pytorch",
