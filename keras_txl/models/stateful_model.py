@@ -329,7 +329,6 @@ class StatefulModelMixin:
     @contextmanager
     def _clean_evaluation(self) -> Iterator[None]:
         """An empty evaluation bank, and variables that survive an error."""
-        synchronize(self)
         self.reset_memory("eval")
         with kept_variables(self):
             yield
