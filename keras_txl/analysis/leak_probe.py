@@ -51,11 +51,11 @@ def _own_generator_of_torch() -> AbstractContextManager[Any]:
     return torch.random.fork_rng()
 
 
-def _rewind_generator_of_torch() -> None:
+def _seed_generator_of_torch(seed: int) -> None:
     if keras.backend.backend() == "torch":
         import torch
 
-        torch.manual_seed(0)
+        torch.manual_seed(seed)
 
 
 @dataclass(frozen=True)
@@ -111,17 +111,12 @@ class LeakProbe:
             check_optional_integer("segment_length", segment_length, 1)
             or (reach + 1) // 2
         )
-        banks_of = [
-            memory.bank(training)
-            for memory in (lm.segment_memories if banks else ())
-            for training in (True, False)
-        ]
-        held = {id(variable) for bank in banks_of for variable in bank}
-        held.update(id(variable) for variable in lm.trainable_variables)
+        # Random states are variables, but no weights, as banks are.
+        weights = {id(variable) for variable in lm.weights}
         self._seeds = [
             (variable, _value(variable))
             for variable in lm.variables
-            if id(variable) not in held
+            if id(variable) not in weights
         ]
 
     def check_documents(self, document_ids: Any) -> np.ndarray:
@@ -166,14 +161,21 @@ class LeakProbe:
         return np.where(where, other, tokens).astype("int32")
 
     def read(
-        self, tokens: np.ndarray, documents: np.ndarray, targets: np.ndarray
+        self,
+        tokens: np.ndarray,
+        documents: np.ndarray,
+        targets: np.ndarray,
+        draw: int = 0,
     ) -> np.ndarray:
-        """Losses `(P, B, N)` in nats of new streams `tokens (P, B, N)`."""
+        """Losses `(P, B, N)` in nats of new streams `tokens (P, B, N)`.
+
+        Every segment meets the same dropout, another one for each `draw`.
+        """
         for path in self.paths:
             path.start()
         found = np.zeros(tokens.shape)
         for start in range(0, tokens.shape[-1], self.segment_length):
-            self._rewind_dropout()
+            self._set_dropout(draw)
             part = slice(start, start + self.segment_length)
             for index, path in enumerate(self.paths):
                 inputs = {
@@ -183,8 +185,7 @@ class LeakProbe:
                 found[index, :, part] = path.losses(inputs, targets[:, part])
         return found
 
-    def _rewind_dropout(self) -> None:
-        """Let every segment meet the same dropout."""
+    def _set_dropout(self, draw: int) -> None:
         for variable, value in self._seeds:
-            variable.assign(value)
-        _rewind_generator_of_torch()
+            variable.assign(value + draw)
+        _seed_generator_of_torch(draw)

@@ -50,7 +50,8 @@ def check_isolation(
         segment_length: int T, in tokens. Defaults to half of the memory.
         weight_scale: float. Weights are drawn from N(0, `weight_scale`) for
             the time of the test, so that none is zero by design. `None`: the
-            weights are left as they are.
+            weights are left as they are. What comes through many layers gets
+            small: a deep, narrow model may need more.
         max_places: int. Places that a control tries, evenly spread.
         seed: int. Of tokens, documents and weights.
 

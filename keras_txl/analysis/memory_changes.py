@@ -6,6 +6,7 @@ L layers.
 
 from collections.abc import Callable
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from keras import ops
@@ -19,6 +20,9 @@ from keras_txl.analysis.memory_paths import to_float64
 
 SMALLEST_CHANGE = 1e-9
 """What a control must exceed, in nats."""
+
+MOST_DRAWS = 32
+"""Of dropout, since memory dropout may hide a whole slot."""
 
 Find = Callable[[LeakProbe, Stream], Iterator[LeakCheck]]
 
@@ -145,36 +149,52 @@ ISOLATION: tuple[Find, ...] = (
 def own_document(probe: LeakProbe, max_places: int) -> Iterator[LeakCheck]:
     """Change one token, up to L x M before the segment whose losses move."""
     layers = probe.lm.backbone.num_layers
-    reaches = [path.reach * layers for path in probe.paths]
-    distances = spread(max(reaches), max_places) + 1
-    length = probe.segment_length
-    start = -(-max(reaches) // length) * length
-    tokens, targets = probe.draw(start + length)
-    documents = np.zeros_like(targets)
-    before = probe.read(tokens, documents, targets)
-    moves = np.zeros((len(probe.paths), len(distances)))
-    # One place in each row at a time.
-    for first in range(0, len(distances), probe.rows):
-        chosen = distances[first : first + probe.rows]
-        rows = np.arange(len(chosen))
-        where = np.zeros(documents.shape, bool)
-        where[rows, start - chosen] = True
-        changed = probe.changed(tokens, where)
-        after = probe.read(changed, documents, targets)
-        seen = _moves(before, after)[:, rows, start:].max(axis=-1)
-        moves[:, first : first + len(chosen)] = seen
-    for path, reach, found in zip(probe.paths, reaches, moves, strict=True):
-        within = distances <= reach
-        found = found[within]
+    reach = np.array([path.reach * layers for path in probe.paths])
+    distances = spread(int(reach.max()), max_places) + 1
+    within = distances <= reach[:, None]  # (P, places)
+    start = -(-int(reach.max()) // probe.segment_length) * probe.segment_length
+    tokens, targets = probe.draw(start + probe.segment_length)
+    stream = Stream(np.zeros_like(targets), tokens, targets, tokens * 0.0)
+    moves = np.zeros(within.shape)
+    for draw in range(MOST_DRAWS):
+        losses = probe.read(tokens, stream.documents, targets, draw)
+        if draw and (losses == stream.losses).all():
+            break  # without dropout all draws are the same
+        stream = replace(stream, losses=losses)
+        unseen = np.flatnonzero((within & (moves <= SMALLEST_CHANGE)).any(0))
+        found = _moves_from(probe, stream, start - distances[unseen], draw)
+        moves[:, unseen] = np.maximum(moves[:, unseen], found)
+        if (moves > SMALLEST_CHANGE)[within].all():
+            break
+    moves[~within] = np.inf
+    for path, length, found in zip(probe.paths, reach, moves, strict=True):
         least = int(found.argmin())
         yield LeakCheck(
             path.name,
-            f"its own document, 1 to {reach} tokens back",
+            f"its own document, 1 to {length} tokens back",
             float(found[least]),
             control=True,
             threshold=SMALLEST_CHANGE,
-            place=f"{distances[within][least]} tokens back",
+            place=f"{distances[least]} tokens back",
         )
+
+
+def _moves_from(
+    probe: LeakProbe, stream: Stream, places: np.ndarray, draw: int
+) -> np.ndarray:
+    """How the last segment moves `(P, places)` with the token at a place."""
+    moves = []
+    # One place in each row at a time.
+    for first in range(0, len(places), probe.rows):
+        chosen = places[first : first + probe.rows]
+        rows = np.arange(len(chosen))
+        where = np.zeros(stream.documents.shape, bool)
+        where[rows, chosen] = True
+        changed = probe.changed(stream.tokens, where)
+        after = probe.read(changed, stream.documents, stream.targets, draw)
+        last = _moves(stream.losses, after)[..., -probe.segment_length :]
+        moves.append(last.max(axis=-1)[:, rows])
+    return np.concatenate(moves, axis=1)
 
 
 def own_states(probe: LeakProbe, max_places: int) -> Iterator[LeakCheck]:

@@ -84,7 +84,9 @@ def test_nothing_leaks_between_random_documents(lm, documents, seed):
 
 
 def test_models_whose_loss_is_deferred_are_checked(make_lm):
-    deferred = make_lm(**WIDE, cutoffs=[5, 11], attention_window=3)
+    deferred = make_lm(
+        **{**WIDE, "memory_dropout": 0.5}, cutoffs=[5, 11], attention_window=3
+    )
     report = check_isolation(deferred, segment_length=SEGMENT, max_places=3)
     assert_passes(report, {"value": 2 * 2, "eval": 2 * 2, "train": 2 * 2})
 

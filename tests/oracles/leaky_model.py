@@ -40,7 +40,7 @@ class LeakyModel:
 
     variables: list[Any] = []
     trainable_variables: list[Any] = []
-    segment_memories: list[Any] = []
+    weights: list[Any] = []
     run_eagerly = True
 
     def __init__(self, fault: str = "", rows: int | None = 2) -> None:
@@ -51,7 +51,7 @@ class LeakyModel:
         self.rng = np.random.default_rng(5)
         self.table = self.rng.normal(size=(VOCABULARY, DIM))
         self.output = self.rng.normal(size=(DIM, VOCABULARY))
-        self.weights = self.rng.normal(size=(LAYERS, SLOTS, DIM, DIM))
+        self.mixing = self.rng.normal(size=(LAYERS, SLOTS, DIM, DIM))
         self.banks: dict[str, Any] = {}
         for bank in ("eval", "train"):
             self.banks[bank] = self.initial_memory(rows or 1)
@@ -138,7 +138,7 @@ class LeakyModel:
         inputs = []
         for layer, states in enumerate(memory["states"]):
             inputs.append(x)
-            update = np.einsum("mde,me,m->d", self.weights[layer], states, seen)
+            update = np.einsum("mde,me,m->d", self.mixing[layer], states, seen)
             if self.fault.startswith("memory of the second") and layer == 1:
                 update *= 0
             x = np.tanh(x + update)
