@@ -80,7 +80,7 @@ class LeakProbe:
 
     Args:
         lm: a `TransformerXLCausalLM`.
-        segment_length: int T. `None`: half of what memory shows.
+        segment_length: int T. `None`: half of what memory shows, at least 4.
         rng: draws tokens.
 
     Raises:
@@ -109,7 +109,7 @@ class LeakProbe:
         reach = max(path.reach for path in self.paths)
         self.segment_length = (
             check_optional_integer("segment_length", segment_length, 1)
-            or (reach + 1) // 2
+            or max(4, reach // 2)  # borders must lie in mid-segment
         )
         # Random states are variables, but no weights, as banks are.
         weights = {id(variable) for variable in lm.weights}

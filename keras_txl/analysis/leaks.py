@@ -47,7 +47,8 @@ def check_isolation(
         document_ids: int array `(rows, tokens)`, the documents whose borders
             are tested, -1 on padding. Rows are those of the banks, tokens a
             multiple of `segment_length`. `None`: drawn at random.
-        segment_length: int T, in tokens. Defaults to half of the memory.
+        segment_length: int T, in tokens. Defaults to half of the memory, at
+            least 4.
         weight_scale: float. Weights are drawn from N(0, `weight_scale`) for
             the time of the test, so that none is zero by design. `None`: the
             weights are left as they are. What comes through many layers gets
@@ -74,8 +75,9 @@ def check_isolation(
     with borrowed(lm, weight_scale, rng):
         probe = LeakProbe(lm, segment_length, rng)
         if document_ids is None:
-            tokens = 3 * probe.segment_length
-            document_ids = random_documents(rng, probe.rows, tokens)
+            document_ids = random_documents(
+                rng, probe.rows, probe.segment_length, num_segments=4
+            )
         stream = probe.stream(probe.check_documents(document_ids))
         checks = [line for find in ISOLATION for line in find(probe, stream)]
         checks += own_document(probe, max_places)
@@ -109,10 +111,10 @@ def assert_no_leaks(lm: Any, document_ids: Any = None, **kwargs: Any) -> None:
 
 
 def random_documents(
-    rng: np.random.Generator, rows: int, tokens: int
+    rng: np.random.Generator, rows: int, segment_length: int, num_segments: int
 ) -> np.ndarray:
-    """Documents of a few tokens, with padding anywhere and ids that recur."""
-    borders = rng.random((rows, tokens)) < 0.25
+    """About one document a segment, padding anywhere, ids that recur."""
+    shape = (rows, segment_length * num_segments)
+    borders = rng.random(shape) < min(0.3, 1 / segment_length)
     document_ids = np.cumsum(borders, axis=1) % 3
-    padding = rng.random((rows, tokens)) < 0.2
-    return np.where(padding, -1, document_ids).astype("int32")
+    return np.where(rng.random(shape) < 0.2, -1, document_ids).astype("int32")

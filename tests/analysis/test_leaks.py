@@ -7,9 +7,11 @@ from keras_txl.analysis import LeakCheck
 from keras_txl.analysis import LeakReport
 from keras_txl.analysis import assert_no_leaks
 from keras_txl.analysis import check_isolation
+from keras_txl.analysis.leaks import random_documents
 from keras_txl.analysis.memory_changes import halves
 from keras_txl.analysis.memory_changes import number_blocks
 from keras_txl.analysis.memory_changes import spread
+from keras_txl.layers import attention_mask
 from tests.oracles.leaky_model import FAULTS
 from tests.oracles.leaky_model import LeakyModel
 
@@ -150,7 +152,7 @@ def test_a_model_without_memory_is_refused(make_lm):
     ],
 )
 def test_documents_that_do_not_fit_are_refused(document_ids, found):
-    with pytest.raises(ValueError, match=f"a multiple of 2.*{found}.*Pad"):
+    with pytest.raises(ValueError, match=f"a multiple of 4.*{found}.*Pad"):
         check_isolation(LeakyModel(), document_ids)
 
 
@@ -190,3 +192,32 @@ def test_a_loss_that_is_no_number_is_no_zero():
     nan = LeakCheck("value", "another row", float("nan"))
     assert not nan.passed
     assert not LeakReport((nan,)).passed
+
+
+@pytest.mark.parametrize("segment_length", [4, 64])
+def test_documents_drawn_have_borders_padding_and_ids_that_recur(
+    segment_length,
+):
+    rng = np.random.default_rng(0)
+    documents = random_documents(rng, 2, segment_length, num_segments=4)
+    assert documents.shape == (2, 4 * segment_length)
+    assert (documents < 0).any()
+    blocks = number_blocks(documents)
+    assert blocks.max() >= 3  # ids run from 0 to 2: one came again
+    parts = blocks.reshape(2, 4, segment_length)
+    valid = np.ma.masked_less(parts, 0)
+    first, last = valid.min(axis=-1), valid.max(axis=-1)  # (rows, segments)
+    assert (first < last).any()  # a border in mid-segment
+    assert (last[:, :-1] == first[:, 1:]).any()  # a document over segments
+
+
+# === A fault of the real layers ===
+def documents_ignored(document_ids):
+    return document_ids * 0
+
+
+def test_documents_ignored_within_a_segment_are_seen(make_lm, monkeypatch):
+    monkeypatch.setattr(attention_mask, "document_blocks", documents_ignored)
+    report = check_isolation(make_lm(memory_length=2), max_places=2)
+    red = {(check.memory, check.change) for check in report.failures}
+    assert red == lines(ALL, "another document")
