@@ -281,10 +281,13 @@ def test_the_callback_does_not_change_a_run(lm, compiled, stream, tmp_path):
 
 
 def test_the_average_of_an_optimizer_waits_for_the_end(make_lm, tmp_path):
+    lm = make_lm(num_layers=1)
+    lm.compile(keras.optimizers.SGD(0.5, use_ema=True, ema_momentum=0.5))
+    lm.optimizer.build(lm.trainable_variables)
+    start = snapshot(lm)
+
     def run(folder, *callbacks):
-        keras.utils.set_random_seed(3)
-        lm = make_lm(num_layers=1)
-        lm.compile(keras.optimizers.SGD(0.5, use_ema=True, ema_momentum=0.5))
+        put(lm, start)
         lm.fit(
             make_stream(),
             epochs=2,
@@ -345,8 +348,9 @@ def test_early_stopping_and_plateaus_go_on(lm, compiled, tmp_path):
 
 
 # === When it is written ===
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("step", [3, 5])
+@pytest.mark.parametrize(
+    ("number", "step"), [(signal.SIGINT, 5), (signal.SIGTERM, 3)]
+)
 def test_a_signal_leaves_a_checkpoint_of_the_finished_step(
     lm, expected, tmp_path, number, step
 ):
@@ -393,7 +397,6 @@ def test_signal_handlers_are_put_back_after_training(lm, tmp_path, error):
         ({"every_steps": 4}, [4, 8, 12, 15]),
         ({"every_steps": 5, "every_seconds": None}, [5, 10, 15]),
         ({"every_seconds": 1e-9}, list(range(1, 16))),
-        ({}, [15]),
     ],
 )
 def test_checkpoints_come_when_they_are_due(
@@ -414,9 +417,9 @@ def test_checkpoints_come_when_they_are_due(
 # === What it holds ===
 def test_a_bfloat16_memory_is_restored_exactly(new_lm, tmp_path):
     lm = new_lm(memory_dtype="bfloat16")
-    train(lm, tmp_path)
+    fit(lm, tmp_path)
     other = new_lm(memory_dtype="bfloat16")
-    assert ResumeTraining(tmp_path).restore(other) == STEPS_PER_EPOCH * EPOCHS
+    assert ResumeTraining(tmp_path).restore(other) == 7
     for old, new in zip(lm.variables, other.variables, strict=True):
         assert keras.backend.standardize_dtype(new.dtype) == (
             keras.backend.standardize_dtype(old.dtype)
@@ -440,23 +443,31 @@ def test_the_generators_of_python_and_numpy_go_on(lm, compiled, tmp_path):
         def on_train_batch_end(self, batch, logs=None):
             self.drawn.append(float(np.random.normal()))
 
-    whole = Draws()
-    train(lm, tmp_path / "a", whole)
+    def run(folder, *callbacks):
+        lm.fit(
+            make_stream().repeat(),
+            steps_per_epoch=STEPS_PER_EPOCH,
+            epochs=EPOCHS,
+            callbacks=[*callbacks, ResumeTraining(tmp_path / folder)],
+            verbose=0,
+        )
+        return callbacks[0].drawn
+
+    whole = run("whole", Draws())
     for step in (7, 10):
         put(lm, compiled[1])
-        train(lm, tmp_path / str(step), Draws(), StopAt(step, stop))
+        run(str(step), Draws(), StopAt(step, stop))
         np.random.seed(0)
-        rest = Draws()
-        train(lm, tmp_path / str(step), rest)
+        rest = run(str(step), Draws())
         place = step + 1 + step // STEPS_PER_EPOCH
         if step % STEPS_PER_EPOCH == 0:
-            assert rest.drawn == whole.drawn[place - 1 :]
+            assert rest == whole[place - 1 :]
         else:  # the epoch began once more
-            assert rest.drawn[1:] == whole.drawn[place:]
+            assert rest[1:] == whole[place:]
 
 
 def test_extra_values_come_back(lm, tmp_path):
-    train(lm, tmp_path, extra={"note": [1, "a"]})
+    fit(lm, tmp_path, extra={"note": [1, "a"]})
     assert read_checkpoint(tmp_path)[1]["extra"] == {"note": [1, "a"]}
 
 
@@ -466,16 +477,15 @@ def saved(compiled, tmp_path_factory):
     folder = tmp_path_factory.mktemp("saved")
     lm, start = compiled
     put(lm, start)
-    train(lm, folder)
+    fit(lm, folder)
     return folder
 
 
 def fit(lm, folder, x=None, **options):
     lm.fit(
         make_stream() if x is None else x,
-        callbacks=[ResumeTraining(folder)],
+        callbacks=[ResumeTraining(folder, **options)],
         verbose=0,
-        **options,
     )
 
 
