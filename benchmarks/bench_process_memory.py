@@ -86,10 +86,13 @@ def measure(num_steps: int) -> np.ndarray:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--steps", type=int, default=STEPS, help=f"steps (default {STEPS:,})"
+    )
     parser.add_argument("--quick", action="store_true", help="20 steps")
     parser.add_argument("--output", type=Path, help="JSON file to write")
     arguments = parser.parse_args()
-    num_steps = 20 if arguments.quick else STEPS
+    num_steps = 20 if arguments.quick else arguments.steps
     samples = measure(num_steps)
     report = {
         **harness.environment(),
