@@ -49,8 +49,8 @@ class ResumeTraining(StartAtStep):
 
     The model must be one of `keras_txl.models` (`StatefulModel` for a graph
     of one's own); the data a `SegmentStream`, or its `repeat()` together with
-    `steps_per_epoch`. Memory that a distribution strategy keeps per replica
-    is stored of the first replica only.
+    `steps_per_epoch`. Under a strategy of TensorFlow with several replicas it
+    is refused: each replica has a memory of its own, which cannot be read.
 
     Args:
         folder: folder of the checkpoint, made when it is missing.
@@ -160,6 +160,7 @@ class ResumeTraining(StartAtStep):
     def begin_fit(
         self, model: Any, stream: RepeatedStream, step: int
     ) -> tuple[RepeatedStream, int]:
+        _check_replicas(model)
         self._fitted = model
         self._described = describe_stream(stream.stream)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -333,3 +334,15 @@ class ResumeTraining(StartAtStep):
             and time.monotonic() - self._saved_at >= self.every_seconds
         )
         return by_steps or by_time
+
+
+def _check_replicas(model: Any) -> None:
+    strategy = getattr(model, "distribute_strategy", None)
+    replicas = getattr(strategy, "num_replicas_in_sync", 1)
+    if replicas > 1 and model.memory_batch_size is not None:
+        raise ValueError(
+            "`ResumeTraining` needs a memory that can be read and written. "
+            f"Received: a strategy with {replicas} replicas, each of which "
+            "keeps its own. Train on one device, or resume at epochs with "
+            "`keras.callbacks.BackupAndRestore`, which keeps no memory."
+        )

@@ -301,6 +301,35 @@ def test_the_average_of_an_optimizer_waits_for_the_end(make_lm, tmp_path):
     assert_same_run(run("parts"), whole)
 
 
+@pytest.mark.backend("tensorflow", "jax")  # PyTorch has no such argument
+def test_several_steps_in_one_call_are_counted(make_lm, tmp_path):
+    lm = make_lm(num_layers=1, dropout=0.3)
+    lm.compile(keras.optimizers.Adam(0.01), steps_per_execution=2)
+    lm.optimizer.build(lm.trainable_variables)
+    start = snapshot(lm)
+
+    def run(folder, *callbacks):
+        losses = Losses()
+        lm.fit(
+            make_stream().repeat(),
+            steps_per_epoch=4,
+            epochs=2,
+            callbacks=[losses, *callbacks, ResumeTraining(tmp_path / folder)],
+            verbose=0,
+        )
+        return losses.seen, snapshot(lm)
+
+    seen, whole = run("whole")
+    assert list(seen) == [(0, 1), (0, 3), (1, 1), (1, 3)]
+    put(lm, start)
+    run("parts", StopAt(3, stop))
+    assert read_checkpoint(tmp_path / "parts")[1]["step"] == 6
+    forget(lm)
+    rest, variables = run("parts")
+    assert rest == {(1, 3): seen[1, 3]}
+    assert_same_run(variables, whole)
+
+
 # === Other callbacks ===
 def test_early_stopping_and_plateaus_go_on(lm, compiled, tmp_path):
     def run(folder, *callbacks):
@@ -553,6 +582,18 @@ def test_a_plain_model_is_refused(tmp_path):
             callbacks=[ResumeTraining(tmp_path)],
             verbose=0,
         )
+
+
+@pytest.mark.backend("tensorflow")
+def test_a_memory_on_several_replicas_is_refused(lm, tmp_path, monkeypatch):
+    class Strategy:
+        num_replicas_in_sync = 2
+
+    monkeypatch.setattr(
+        type(lm), "distribute_strategy", Strategy(), raising=False
+    )
+    with pytest.raises(ValueError, match="a strategy with 2 replicas"):
+        ResumeTraining(tmp_path).plan(lm, make_stream(), 1, 0, None)
 
 
 # === A budget of time ===
