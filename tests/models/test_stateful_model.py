@@ -252,3 +252,17 @@ def test_the_model_survives_an_evaluation_that_fails(lm, rows, at):
     loss = lm.evaluate(X, Y, batch_size=3, verbose=0)[0]
     assert_close(loss, expected, tolerances.FLOAT32, "loss")
     assert lm(IDS[:2]).shape == (2, 4, 17)
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_the_model_survives_a_prediction_that_fails(lm, at):
+    class Unknown(Batches):
+        def __getitem__(self, index):
+            (token_ids,) = super().__getitem__(index)
+            return {"ids" if index >= at else "token_ids": token_ids}
+
+    expected = lm.predict(IDS[:4], verbose=0)
+    with pytest.raises(Exception):
+        lm.predict(Unknown(IDS[:4], rows=2), verbose=0)
+    again = lm.predict(IDS[:4], verbose=0)
+    assert_close(again, expected, tolerances.EXACT, "prediction")
