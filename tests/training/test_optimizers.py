@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from keras_txl.data import SegmentStream
+from keras_txl.training import WarmupLinearDecay
 from keras_txl.training import make_optimizer
 from keras_txl.training.optimizers import NO_WEIGHT_DECAY
 from tests.oracles.weights import randomize
@@ -96,9 +97,10 @@ def test_accumulation_moves_weights_at_each_kth_segment_and_memory_at_each(
     # On TensorFlow the gradient of an untied table is sparse.
     lm = make_lm(num_layers=1, tie_embeddings=False)
     randomize(lm, seed=2)
+    schedule = WarmupLinearDecay(0.1, total_steps=6, warmup_steps=2)
     lm.compile(
         make_optimizer(
-            "adam", 0.1, gradient_accumulation_steps=3, global_clipnorm=1.0
+            "lamb", schedule, weight_decay=0.1, gradient_accumulation_steps=3
         )
     )
     before = (
@@ -110,6 +112,7 @@ def test_accumulation_moves_weights_at_each_kth_segment_and_memory_at_each(
         assert differ(before[1], after[1])
         before = after
     assert int(lm.optimizer.iterations) == 2
+    assert float(lm.optimizer.learning_rate) == 0  # it counts segments
 
 
 def test_accumulation_is_the_mean_gradient_of_its_segments(make_lm, segments):
