@@ -6,7 +6,6 @@ hold, if they stand behind a monitor in the list of callbacks.
 Axes: B rows, L layers, M memory slots, T segment, D hidden width.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -14,6 +13,7 @@ from keras import ops
 
 from keras_txl.aliases import Tensor
 from keras_txl.checks import check_optional_integer
+from keras_txl.training.compiled_for_model import CompiledForModel
 from keras_txl.training.probe import Probe
 from keras_txl.training.probe import compile_attention_entropy
 from keras_txl.training.probe import compile_gradient_squares
@@ -149,16 +149,11 @@ class GradientNorms(Monitor):
     def __init__(self, probe: Any, every_steps: int | None = None) -> None:
         super().__init__(every_steps)
         self.probe = Probe(probe)
-        self._squares: Callable[..., Tensor] | None = None
-
-    def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
-        self._squares = None  # weights may have been added since
+        self._squares = CompiledForModel(compile_gradient_squares)
 
     def measure(self) -> dict[str, float]:
         model = self.model
-        if self._squares is None:
-            self._squares = compile_gradient_squares(model)
-        found = self._squares(*self.probe.measured(model))
+        found = self._squares(model)(*self.probe.measured(model))
         squares: dict[str, float] = {}
         for variable, square in zip(
             model.trainable_variables,
@@ -206,16 +201,11 @@ class AttentionEntropy(Monitor):
         super().__init__(every_steps)
         self.probe = Probe(probe)
         self.per_head = bool(per_head)
-        self._entropy: Callable[..., Tensor] | None = None
-
-    def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
-        self._entropy = None  # weights may have been added since
+        self._entropy = CompiledForModel(compile_attention_entropy)
 
     def measure(self) -> dict[str, float]:
         model = self.model
-        if self._entropy is None:
-            self._entropy = compile_attention_entropy(model)
-        found = self._entropy(*self.probe.measured(model))
+        found = self._entropy(model)(*self.probe.measured(model))
         entropies: dict[str, float] = {}
         for index, heads in enumerate(ops.convert_to_numpy(found).tolist()):
             name = f"attention_entropy/layer_{index}"

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -11,6 +10,7 @@ from keras import ops
 from keras_txl.aliases import Tensor
 from keras_txl.checks import check_integer
 from keras_txl.models.value_function import compile_value_function
+from keras_txl.training.compiled_for_model import CompiledForModel
 
 
 class NaNGuard(keras.callbacks.Callback):
@@ -38,13 +38,12 @@ class NaNGuard(keras.callbacks.Callback):
     def __init__(self, every_steps: int = 1) -> None:
         super().__init__()
         self.every_steps = check_integer("every_steps", every_steps, 1)
-        self._finite: Callable[[], Tensor] | None = None
+        self._finite = CompiledForModel(compile_finite)
         # Steps of the epoch that are known to be good, once it has begun.
         self._checked: int | None = None
         self._epoch = 0
 
     def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
-        self._finite = None
         self._look("Before the first step", None)
 
     def on_epoch_begin(
@@ -75,17 +74,9 @@ class NaNGuard(keras.callbacks.Callback):
     def _look(self, when: str, loss: float | None) -> None:
         model = self.model
         weights = model.trainable_variables
-        memories = [
-            memory
-            for memory in getattr(model, "segment_memories", ())
-            if memory.batch_size is not None and memory.memory_length
-        ]
-        looked_at = [*weights, *(memory.train_states for memory in memories)]
-        if not looked_at:
+        if not weights:
             return
-        if self._finite is None:
-            self._finite = compile_finite(model, looked_at)
-        finite = ops.convert_to_numpy(self._finite()).tolist()
+        finite = ops.convert_to_numpy(self._finite(model)()).tolist()
         where = describe(
             [v.path for v, good in zip(weights, finite) if not good],
             finite[len(weights) :],
@@ -99,10 +90,14 @@ class NaNGuard(keras.callbacks.Callback):
             )
 
 
-def compile_finite(
-    model: Any, variables: Sequence[Any]
-) -> Callable[[], Tensor]:
-    """Compile a look at variables: bool tensor, one entry each."""
+def compile_finite(model: Any) -> Callable[[], Tensor]:
+    """Compile a look at weights and then memories: bools, one entry each."""
+    memories = [
+        memory.train_states
+        for memory in getattr(model, "segment_memories", ())
+        if memory.batch_size is not None and memory.memory_length
+    ]
+    variables = [*model.trainable_variables, *memories]
 
     def finite() -> Tensor:
         return ops.stack(
