@@ -28,6 +28,7 @@ from keras_txl.layers.token_packing import PackTokens
 from keras_txl.layers.token_packing import UnpackTokens
 from keras_txl.layers.transformer_xl_block import TransformerXLBlock
 from keras_txl.models.layer_memory import LayerMemoryMixin
+from keras_txl.models.layout_map import get_layout_map
 from keras_txl.models.position_scheme import check_position
 from keras_txl.models.position_scheme import make_position_scheme
 from keras_txl.models.stateful_model import StatefulModelMixin
@@ -310,6 +311,8 @@ class TransformerXLBackbone(
         # === Functional Model ===
         inputs, outputs = self.build_graph(self.memory_layers)
         super().__init__(inputs=inputs, outputs=outputs, dtype=dtype, **kwargs)
+
+    get_layout_map = staticmethod(get_layout_map)
 
     def normalize_inputs(self, inputs: Any) -> dict[str, Tensor]:
         return normalize_inputs(inputs)

@@ -151,6 +151,28 @@ def check_batches(
             )
 
 
+def check_processes() -> None:
+    """Refuse to train alone in one of several processes of PyTorch.
+
+    Raises:
+        ValueError: if `torch.distributed` joins several processes.
+    """
+    if keras.backend.backend() != "torch":
+        return
+    from torch import distributed
+
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return
+    if distributed.get_world_size() > 1:
+        raise ValueError(
+            "`fit` trains on one device with PyTorch: Keras does not join "
+            "processes there, and each would train a model of its own. "
+            f"Received: a group of {distributed.get_world_size()} processes. "
+            "Use TensorFlow or JAX for several devices, or leave the process "
+            "group out to train several models."
+        )
+
+
 class WorkerStrategy:
     """A `tf.distribute.MultiWorkerMirroredStrategy` as Keras can train by it.
 

@@ -18,6 +18,7 @@ from keras_txl.layers.segment_memory import SegmentMemory
 from keras_txl.models.kept_variables import kept_variables
 from keras_txl.models.kept_variables import synchronize
 from keras_txl.models.replicas import check_batches
+from keras_txl.models.replicas import check_processes
 from keras_txl.models.replicas import check_scope
 from keras_txl.models.replicas import clip_whole_gradient
 from keras_txl.models.replicas import rows_over_processes
@@ -148,6 +149,7 @@ class StatefulModelMixin:
             ValueError: if the data would be shuffled or comes from several
                 workers, or a batch is larger than the memory.
         """
+        check_processes()
         kwargs["validation_data"] = steady_validation_data(
             kwargs.get("validation_data"), kwargs.get("validation_steps")
         )

@@ -180,10 +180,7 @@ def data_parallel() -> dict[str, np.ndarray]:
 def model_parallel() -> dict[str, np.ndarray]:
     """`keras.distribution.ModelParallel`: two batch shards, two of weights."""
     mesh = keras.distribution.DeviceMesh((2, 2), ("batch", "model"))
-    layout = keras.distribution.LayoutMap(mesh)
-    layout[".*token_embedding/embeddings"] = (None, "model")
-    layout[".*/intermediate/kernel"] = (None, "model")
-    layout[".*/projection/kernel"] = ("model", None)
+    layout = TransformerXLBackbone.get_layout_map(mesh)
     parallel = keras.distribution.ModelParallel(layout_map=layout)
     with parallel.scope():
         lm = make_lm()
@@ -201,7 +198,7 @@ def shards_of(lm: Any) -> dict[str, np.ndarray]:
         for variable in (
             *lm.segment_memories[0].bank(True),
             *lm.segment_memories[0].bank(False),
-            first.intermediate.kernel,
+            first.attention.output_projection.kernel,
         )
     }
 

@@ -125,8 +125,8 @@ def test_each_device_holds_the_memory_of_its_rows(runs):
 def test_model_parallel_equals_one_device(runs):
     found = runs["two devices"]
     assert_same_run(found, runs["one device"], "model parallel ")
-    assert found["model parallel shard of kernel"].tolist() == [8, 8]
-    assert found["shard of kernel"].tolist() == [8, 16]
+    assert found["model parallel shard of kernel"].tolist() == [1, 4, 8]
+    assert found["shard of kernel"].tolist() == [2, 4, 8]
 
 
 @pytest.mark.parametrize(
