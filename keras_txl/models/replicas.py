@@ -12,8 +12,6 @@ from typing import Any
 import keras
 
 from keras_txl.aliases import Tensor
-from keras_txl.layers.bank_placement import num_replicas
-from keras_txl.models.training_data import is_array_data
 
 
 def sum_over_replicas(value: Tensor) -> Tensor:
@@ -28,16 +26,48 @@ def share_of_replica(value: Tensor) -> Tensor:
     return value if context is None else value / context.num_replicas_in_sync
 
 
-def clip_whole_gradient(optimizer: Any) -> None:
+@contextmanager
+def scope_of(model: Any) -> Iterator[None]:
+    """The scope of the strategy that a model was built for."""
+    strategy = getattr(model, "distribute_strategy", None)
+    if strategy is None:
+        yield
+        return
+    with strategy.scope():
+        yield
+
+
+def prepare_for_replicas(model: Any) -> None:
+    """Make what a model was compiled with fit for several replicas.
+
+    Raises:
+        ValueError: for several steps at once, or several for one update,
+            which Keras 3.15 cannot run on replicas with any model.
+    """
+    strategy = getattr(model, "distribute_strategy", None)
+    if strategy is None or strategy.num_replicas_in_sync == 1:
+        return
+    optimizer = getattr(model, "optimizer", None)
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    accumulated = getattr(optimizer, "gradient_accumulation_steps", None)
+    for name, value in (
+        ("steps_per_execution", model.steps_per_execution),
+        ("gradient_accumulation_steps", accumulated or 1),
+    ):
+        if value > 1:
+            raise ValueError(
+                f"`{name}` must be 1 under a strategy of several replicas: "
+                f"Keras fails there. Received: {name}={value}. Leave it out."
+            )
+    _clip_whole_gradient(optimizer)
+
+
+def _clip_whole_gradient(optimizer: Any) -> None:
     """Make an optimizer clip the gradient of the batch, not of each replica.
 
     Under a strategy Keras clips what each replica contributes and adds up
     afterwards. Here the sum comes first; replica 0 then stands for all.
-
-    Args:
-        optimizer: a Keras optimizer, or `None`.
     """
-    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     limits = ("clipnorm", "global_clipnorm", "clipvalue")
     if all(getattr(optimizer, name, None) is None for name in limits):
         return
@@ -63,114 +93,6 @@ def _sum_on_first_replica(context: Any, grad: Any) -> Tensor:
     total = context.all_reduce("SUM", tf.convert_to_tensor(grad))
     is_first = tf.equal(context.replica_id_in_sync_group, 0)
     return tf.where(is_first, total, tf.zeros_like(total))
-
-
-@contextmanager
-def scope_of(model: Any) -> Iterator[None]:
-    """The scope of the strategy that a model was built for."""
-    strategy = getattr(model, "distribute_strategy", None)
-    if strategy is None:
-        yield
-        return
-    with strategy.scope():
-        yield
-
-
-def check_scope(model: Any) -> None:
-    """Refuse to compile where optimizer and metrics would miss the devices.
-
-    Raises:
-        ValueError: outside of the scope of the model's strategy.
-    """
-    strategy = getattr(model, "distribute_strategy", None)
-    if strategy is None or strategy.num_replicas_in_sync == num_replicas():
-        return
-    raise ValueError(
-        "`compile` must be called in the scope of the strategy that the model "
-        "was built for, and its optimizer and metrics be made there. "
-        "Received: a call outside of it. Build and compile under "
-        "`with strategy.scope():`."
-    )
-
-
-def shares_batches(model: Any) -> bool:
-    """Whether several devices share every batch of a model."""
-    with scope_of(model):
-        return num_replicas() > 1
-
-
-def rows_over_processes(x: Any, rows: int | None) -> int | None:
-    """Rows of the batch that a batch of `rows` rows of `x` is a part of.
-
-    On JAX each process feeds a part, unless Keras shares a dataset out.
-    """
-    distribution = None
-    if keras.backend.backend() == "jax":
-        distribution = keras.distribution.distribution()
-    if distribution is None or rows is None:
-        return rows
-    if hasattr(x, "element_spec") and distribution.auto_shard_dataset:
-        return rows
-    return rows * int(distribution.num_processes)
-
-
-def check_batches(
-    model: Any, x: Any, batch_size: int | None, rows: int | None, capacity: int
-) -> None:
-    """Refuse data whose batches several devices cannot share.
-
-    Args:
-        model: the model that reads them.
-        x: as for `fit`.
-        batch_size: as for `fit`.
-        rows: rows of a batch over all processes; `None` if unknown.
-        capacity: rows of the memory.
-
-    Raises:
-        ValueError: if a batch has fewer rows than the memory.
-    """
-    if not shares_batches(model):
-        return
-    if rows is not None and rows != capacity:
-        raise ValueError(
-            "Every batch must be full where several devices share it. "
-            f"Received: batches of {rows} rows over all processes, for a "
-            f"memory with batch_size={capacity}. Use batches of {capacity} "
-            "rows. With several processes give each the same "
-            "`tf.data.Dataset` of whole batches, such as "
-            "`SegmentStream(...).to_tf_dataset()`, and it takes its rows."
-        )
-    if is_array_data(x) and batch_size:
-        samples = keras.tree.flatten(x)[0].shape[0]
-        if samples % batch_size:
-            raise ValueError(
-                "Every batch must be full where several devices share it. "
-                f"Received: {samples} rows of data in batches of {batch_size}."
-                f" Use {samples // batch_size * batch_size} rows, or in "
-                "`evaluate` and `predict` another `batch_size`."
-            )
-
-
-def check_processes() -> None:
-    """Refuse to train alone in one of several processes of PyTorch.
-
-    Raises:
-        ValueError: if `torch.distributed` joins several processes.
-    """
-    if keras.backend.backend() != "torch":
-        return
-    from torch import distributed
-
-    if not (distributed.is_available() and distributed.is_initialized()):
-        return
-    if distributed.get_world_size() > 1:
-        raise ValueError(
-            "`fit` trains on one device with PyTorch: Keras does not join "
-            "processes there, and each would train a model of its own. "
-            f"Received: a group of {distributed.get_world_size()} processes. "
-            "Use TensorFlow or JAX for several devices, or leave the process "
-            "group out to train several models."
-        )
 
 
 class WorkerStrategy:

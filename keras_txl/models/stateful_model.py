@@ -17,17 +17,17 @@ from keras_txl.layers.memory_bank import check_bank
 from keras_txl.layers.segment_memory import SegmentMemory
 from keras_txl.models.kept_variables import kept_variables
 from keras_txl.models.kept_variables import synchronize
-from keras_txl.models.replicas import check_batches
-from keras_txl.models.replicas import check_processes
-from keras_txl.models.replicas import check_scope
-from keras_txl.models.replicas import clip_whole_gradient
-from keras_txl.models.replicas import rows_over_processes
+from keras_txl.models.replicas import prepare_for_replicas
 from keras_txl.models.replicas import scope_of
-from keras_txl.models.replicas import shares_batches
 from keras_txl.models.replicas import trainable_strategy
 from keras_txl.models.reset_at_restart import ResetAtRestart
 from keras_txl.models.running_metrics import keeps_running_metrics
 from keras_txl.models.running_metrics import marks_training
+from keras_txl.models.shared_batches import check_batches
+from keras_txl.models.shared_batches import check_processes
+from keras_txl.models.shared_batches import check_scope
+from keras_txl.models.shared_batches import rows_over_processes
+from keras_txl.models.shared_batches import shares_batches
 from keras_txl.models.start_at_step import as_list
 from keras_txl.models.start_at_step import fit_from_step
 from keras_txl.models.start_at_step import start_among
@@ -113,7 +113,7 @@ class StatefulModelMixin:
         check_scope(self)
         base: Any = super()
         base.compile(*args, **kwargs)
-        clip_whole_gradient(getattr(self, "optimizer", None))
+        prepare_for_replicas(self)
 
     @marks_training
     def fit(
@@ -315,8 +315,7 @@ class StatefulModelMixin:
             )
         if batch_size is None and is_array_data(x):
             batch_size = capacity
-        rows = rows_over_processes(x, batch_size or rows)
-        check_batches(self, x, batch_size, rows, capacity)
+        check_batches(self, x, batch_size, batch_size or rows, capacity)
         return x, batch_size
 
     def _evaluation_rows(
@@ -327,8 +326,7 @@ class StatefulModelMixin:
         if batch_size is None and is_array_data(x):
             batch_size = capacity
         if capacity is not None:
-            rows = rows_over_processes(x, batch_size or rows)
-            check_batches(self, x, batch_size, rows, capacity)
+            check_batches(self, x, batch_size, batch_size or rows, capacity)
         return batch_size
 
     @contextmanager

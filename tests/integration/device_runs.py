@@ -156,6 +156,9 @@ def mirrored() -> dict[str, np.ndarray]:
     result["compiled outside"] = message_of(lm.compile)
     with strategy.scope():
         result["called outside"] = message_of(lambda: lm(inputs))
+        result["steps at once"] = message_of(
+            lambda: lm.compile(steps_per_execution=2)
+        )
     return result
 
 

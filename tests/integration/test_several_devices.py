@@ -146,6 +146,11 @@ def test_model_parallel_equals_one_device(runs):
             marks=pytest.mark.backend("tensorflow"),
         ),
         pytest.param(
+            "steps at once",
+            "`steps_per_execution` must be 1",
+            marks=pytest.mark.backend("tensorflow"),
+        ),
+        pytest.param(
             "called outside",
             "must be called on a replica",
             marks=pytest.mark.backend("tensorflow"),
