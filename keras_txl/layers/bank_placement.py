@@ -48,14 +48,6 @@ def bank_layout(shape: tuple[int | None, ...]) -> Any:
     return None if distribution is None else distribution.get_data_layout(shape)
 
 
-def is_bank(variable: keras.Variable) -> bool:
-    """Whether each replica has rows of its own in this variable."""
-    return bool(
-        variable.aggregation == "only_first_replica"
-        and variable.synchronization == "on_read"
-    )
-
-
 def bank_parts(variable: keras.Variable) -> dict[int, Any]:
     """The variables of a bank in this process, by the number of the replica."""
     strategy = _strategy_of(variable)
@@ -73,8 +65,17 @@ def bank_parts(variable: keras.Variable) -> dict[int, Any]:
     )
 
 
-def read_bank(variable: keras.Variable) -> Tensor:
-    """All rows of a bank, those of every replica."""
+def whole_shape(variable: keras.Variable) -> tuple[int, ...]:
+    """Shape of a variable, of a bank with the rows of every replica."""
+    strategy = _strategy_of(variable)
+    if strategy is None:
+        return tuple(variable.shape)
+    rows, *rest = variable.shape
+    return (rows * strategy.num_replicas_in_sync, *rest)
+
+
+def read_whole(variable: keras.Variable) -> Tensor:
+    """Value of a variable, of a bank with the rows of every replica."""
     strategy = _strategy_of(variable)
     if strategy is None:
         return _on_every_device(ops.convert_to_tensor(variable))
@@ -89,9 +90,11 @@ def read_bank(variable: keras.Variable) -> Tensor:
     return strategy.gather(values, axis=0)
 
 
-def write_bank(variable: keras.Variable, value: Tensor) -> None:
-    """Assign all rows of a bank, those of every replica of this process."""
-    value = ops.cast(value, variable.dtype)
+def write_whole(variable: keras.Variable, value: Any) -> None:
+    """Assign what `read_whole` gave, here or in each process."""
+    if _strategy_of(variable) is None:
+        variable.assign(value)
+        return
     rows = variable.shape[0]
     for replica, part in bank_parts(variable).items():
         part.assign(value[replica * rows : (replica + 1) * rows])
@@ -178,14 +181,18 @@ def _check_strategy(replicas: int, bank_rows: int, batch_size: int) -> None:
 
 
 def _strategy_of(variable: keras.Variable) -> Any:
-    """The TensorFlow strategy that made a variable of several replicas."""
-    if keras.backend.backend() != "tensorflow":
+    """The TensorFlow strategy whose replicas have rows of their own in it."""
+    if (
+        keras.backend.backend() != "tensorflow"
+        or variable.aggregation != "only_first_replica"
+        or variable.synchronization != "on_read"
+    ):
         return None
     return getattr(variable.value, "distribute_strategy", None)
 
 
 def _on_every_device(value: Tensor) -> Tensor:
-    """The value of a bank, on JAX whole on each device and in each process."""
+    """A value, on JAX whole on each device and in each process."""
     distribution = _jax_distribution()
     if distribution is None:
         return value

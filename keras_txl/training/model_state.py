@@ -7,6 +7,10 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_txl.layers.bank_placement import read_whole
+from keras_txl.layers.bank_placement import whole_shape
+from keras_txl.layers.bank_placement import write_whole
+
 
 def training_variables(model: Any) -> list[Any]:
     """Every variable that training changes, in a fixed order.
@@ -39,7 +43,7 @@ def from_arrays(arrays: Mapping[str, np.ndarray], prefix: str) -> list[Any]:
 def assign(variables: list[Any], values: list[np.ndarray]) -> None:
     """Give each variable its value."""
     for variable, value in zip(variables, values, strict=True):
-        variable.assign(value)
+        write_whole(variable, value)
 
 
 def build_optimizer(model: Any) -> None:
@@ -92,17 +96,18 @@ def check_variables(
             f"{len(values)}. Build and compile the model as in the first run."
         )
     for variable, value, path in zip(variables, values, paths, strict=True):
-        if tuple(variable.shape) != value.shape:
+        shape = whole_shape(variable)
+        if shape != value.shape:
             raise ValueError(
                 "The model and optimizer must be those of the checkpoint. "
-                f"Received: {variable.path} of shape {tuple(variable.shape)}, "
+                f"Received: {variable.path} of shape {shape}, "
                 f"but the checkpoint holds {path} of shape {value.shape}. "
                 "Build and compile the model as in the first run."
             )
 
 
 def _storable(variable: Any) -> np.ndarray:
-    value = ops.convert_to_numpy(variable.value)
+    value = ops.convert_to_numpy(read_whole(variable))
     # NumPy writes bfloat16 and float8 as raw bytes that it cannot read back;
     # float32 holds them exactly and `assign` casts them back.
     return value.astype("float32") if value.dtype.kind == "V" else value

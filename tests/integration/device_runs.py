@@ -16,9 +16,12 @@ import keras
 import numpy as np
 
 from keras_txl.data import SegmentStream
-from keras_txl.layers.bank_placement import read_bank
+from keras_txl.layers.bank_placement import read_whole
 from keras_txl.models import TransformerXLBackbone
 from keras_txl.models import TransformerXLCausalLM
+from keras_txl.training.model_state import as_arrays
+from keras_txl.training.model_state import assign
+from keras_txl.training.model_state import from_arrays
 from tests.oracles.weights import randomize
 
 BACKEND = keras.backend.backend()
@@ -75,8 +78,11 @@ def train(lm: Any, as_dataset: bool = False) -> dict[str, np.ndarray]:
     found = {"losses": losses, **history.history}
     found["evaluation"] = lm.evaluate(data(BATCH_SIZE), verbose=0)
     found.update(memory_of(lm, "trained"))
+    state = as_arrays(lm.variables, "state")
     lm.reset_memory("train", rows=[1, 2])
     found.update(memory_of(lm, "reset"))
+    assign(lm.variables, from_arrays(state, "state"))
+    found.update(memory_of(lm, "restored"))
     for variable in lm.trainable_variables:
         found[f"weight {variable.path}"] = to_array(variable.value)
     return {name: np.asarray(value) for name, value in found.items()}
@@ -93,7 +99,7 @@ def memory_of(lm: Any, when: str) -> dict[str, np.ndarray]:
     for memory in lm.segment_memories:
         for training in (True, False):
             for variable in memory.bank(training):
-                value = to_array(read_bank(variable))
+                value = to_array(read_whole(variable))
                 if variable.name.endswith("document"):
                     # Readers ahead of the model begin passes that count.
                     value = np.where(value < 0, value, value % NUM_DOCUMENTS)
