@@ -119,7 +119,8 @@ class TransformerXLBackbone(
         num_sampled: int. Candidates that stand for the vocabulary in the
             training loss; evaluation is exact.
         remat: bool. Keep of each block its inputs alone in training and
-            compute it anew for the gradients: less memory, more time.
+            compute it anew for the gradients: less memory, more time. JAX
+            on a CPU saves nothing.
         attend_empty_memory: bool. Attend to memory slots that hold nothing,
             as zeros (the released TensorFlow code and Hugging Face).
         memory_dtype: dtype in which memory is kept.
