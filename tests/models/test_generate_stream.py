@@ -1,5 +1,7 @@
 """Endless generation: against one step a token, in dialogue, and for long."""
 
+import gc
+
 import keras
 import keras_hub
 import numpy as np
@@ -256,6 +258,21 @@ def test_the_memory_of_a_stream_is_no_memory_of_a_step(lm):
 
 
 # === Long texts ===
+def test_a_stream_grows_by_nothing(lm):
+    stream = stream_ids(lm, count=None, tokens_per_call=1)
+
+    def objects_after(calls):
+        for _ in range(calls):
+            next(stream)
+        gc.collect()
+        return len(gc.get_objects())
+
+    objects_after(50)
+    before = objects_after(10)
+    assert objects_after(300) - before < 100  # of 300 tokens
+    assert to_numpy(stream.memory["states"]).shape == (1, 1, MEMORY, 8)
+
+
 PERIOD = [0, 0, 1, 0, 2, 2, 1, 3]  # what follows depends on more than one
 
 
