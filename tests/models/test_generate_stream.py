@@ -199,6 +199,26 @@ def test_memory_of_a_step_is_continued(lm):
     assert split.tolist() == ids_of(stream_ids(lm)).tolist()
 
 
+def test_generate_continues_a_memory_as_the_stream_does(lm):
+    memory = lm.initial_memory(2)
+    past = np.array([list(b"The "), list(b"sea,")], "int32")
+    for place in range(4):
+        _, memory = lm.step(past[:, place : place + 1], memory)
+    texts = lm.generate(["a", "bc"], max_length=9, memory=memory)
+    assert texts != lm.generate(["a", "bc"], max_length=9)
+    for row, prompt in enumerate(["a", "bc"]):
+        alone = {key: value[row : row + 1] for key, value in memory.items()}
+        ids = ids_of(
+            stream_ids(lm, list(prompt.encode()), 9 - len(prompt), memory=alone)
+        )
+        said = bytes(ids[0].tolist()).decode(errors="replace")
+        assert texts[row] == prompt + said
+    with pytest.raises(ValueError, match="another batch size"):
+        lm.generate("a", memory=memory)
+    with pytest.raises(ValueError, match="Continue it with"):
+        lm.generate("a", memory=stream_ids(lm, count=1).memory)
+
+
 # === Samplers ===
 @pytest.mark.parametrize("name", ["random", "top_k", "top_p"])
 def test_a_seed_makes_a_stream_repeat_whatever_others_draw(lm, name):
