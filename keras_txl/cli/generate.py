@@ -136,6 +136,8 @@ def check(options: argparse.Namespace) -> None:
             "There is no such memory file. Received: "
             f"{str(options.load_memory)!r}. Write one with --save-memory."
         )
+    if options.save_memory:
+        _check_file_place(options.save_memory)
     options.prompt = _prompt(options) if any(given) else ""
     size = len(options.prompt.encode())
     if options.max_length is not None and options.max_length <= size:
@@ -146,9 +148,25 @@ def check(options: argparse.Namespace) -> None:
         )
 
 
+def _check_file_place(path: Path) -> None:
+    """A memory that cannot be written is lost: say so at once."""
+    if path.is_dir() or not path.parent.is_dir():
+        reason = "a folder" if path.is_dir() else "in a folder that is missing"
+        raise ValueError(
+            "--save-memory must be a file in a folder that exists. Received: "
+            f"{str(path)!r}, which is {reason}. Choose another path."
+        )
+
+
 def run(options: argparse.Namespace) -> None:
     """Run the verb."""
     lm = load_model(options.model, options.memory_length)
+    size = lm.backbone.vocabulary_size
+    if options.top_k is not None and options.top_k > size:
+        raise ValueError(
+            f"--top-k must be at most {size}, the tokens of the model. "
+            f"Received: --top-k {options.top_k}. Leave it out to draw from all."
+        )
     sampler = make_sampler(
         options.seed, options.temperature, options.top_k, options.top_p
     )
@@ -228,7 +246,7 @@ def _stop_token_ids(lm: Any, stop: str | None) -> Any:
     if len(ids) != 1:
         raise ValueError(
             "--stop must be one token of the model. Received: "
-            f"{stop!r}, which is {len(ids)}. Pass one character, such as "
+            f"{stop!r}, which is {len(ids)} tokens. Pass one byte, such as "
             '--stop "."'
         )
     return ids

@@ -159,7 +159,8 @@ def _quickstart(options: argparse.Namespace, corpus: Any, stage: Path) -> None:
         f"with a memory of {options.memory_length} bytes",
         "training": f"{steps} steps of {options.batch_size} x "
         f"{options.segment_length} bytes, seed {options.seed}; repeat with "
-        f"`keras-txl quickstart --steps {steps} --seed {options.seed}`",
+        f"`keras-txl quickstart --steps {steps} --seed {options.seed}` and "
+        "all other options as they were",
         "made with": versions(),
     }
     if not write_report(stage, facts, table, history, sample, reload_sentence):

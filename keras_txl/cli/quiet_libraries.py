@@ -6,6 +6,9 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
+
+BACKENDS = ("tensorflow", "jax", "torch")
 
 
 def import_keras_quietly() -> None:
@@ -22,6 +25,18 @@ def import_keras_quietly() -> None:
         # The package's own warnings are meant for the user.
         warnings.filterwarnings("always", module="keras_txl|__main__")
         warnings.showwarning = _show_warning
+    backend = os.environ.get("KERAS_BACKEND", "tensorflow")
+    if backend not in BACKENDS:
+        raise ValueError(
+            f"KERAS_BACKEND must be one of {', '.join(BACKENDS)}. Received: "
+            f"{backend!r}. Leave it unset for tensorflow."
+        )
+    if find_spec(backend) is None:
+        raise ModuleNotFoundError(
+            f"KERAS_BACKEND={backend} needs a package that is not installed. "
+            f"Install it with: pip install 'keras-txl[{backend}]', or leave "
+            "KERAS_BACKEND unset for tensorflow."
+        )
     with _hidden_stderr():
         import keras_txl.models  # noqa: F401
 

@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import shlex
 import shutil
 import time
 from pathlib import Path
@@ -90,7 +91,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     again.add_argument(
         "--resume",
         action="store_true",
-        help="go on with the run in --output, under its own settings",
+        help="go on with the run in --output to its end, under its own "
+        "settings: all other options are ignored",
     )
     again.add_argument(
         "--overwrite",
@@ -144,7 +146,8 @@ def _recorded_settings(checkpoint: Path) -> dict[str, Any]:
         raise FileNotFoundError(
             "--resume needs a run that was begun. Received: --output "
             f"{str(checkpoint.parent)!r}, which has no checkpoint. Leave "
-            "--resume out to begin one."
+            "--resume out to begin one, with --overwrite if the folder holds "
+            "files."
         ) from None
 
 
@@ -226,13 +229,14 @@ def _train(
                 [history, _checkpoint(checkpoint, settings, plan)],
             )
     except KeyboardInterrupt:
-        if not any(checkpoint.iterdir()):  # a second Ctrl-C, before any step
+        if not any(checkpoint.iterdir()):  # before any step
+            _remove_if_empty(checkpoint, options.output)
             raise
         save_model(lm, options.output / MODEL_NAME)
         raise KeyboardInterrupt(
             f"The model and a checkpoint are in {options.output}. Go on "
-            f"with: keras-txl train {options.corpus} --output "
-            f"{options.output} --resume"
+            f"with: keras-txl train {shlex.quote(options.corpus)} --output "
+            f"{shlex.quote(str(options.output))} --resume"
         ) from None
     save_model(lm, options.output / MODEL_NAME)
     _print_summary(history.rows, plan.steps, options.output)
@@ -295,10 +299,15 @@ def _checkpoint(folder: Path, settings: dict[str, Any], plan: Any) -> Any:
 
 def _remove_earlier(output: Path) -> None:
     """Remove an earlier run, and nothing else that stands beside it."""
-
     for name in (MODEL_NAME, CHECKPOINT_NAME):
         shutil.rmtree(output / name, ignore_errors=True)
     (output / HISTORY_NAME).unlink(missing_ok=True)
+
+
+def _remove_if_empty(*folders: Path) -> None:
+    for folder in folders:
+        if not any(folder.iterdir()):
+            folder.rmdir()
 
 
 def _print_summary(

@@ -45,7 +45,7 @@ def add_training_choices(parser: argparse.ArgumentParser) -> None:
         "--optimizer",
         choices=OPTIMIZERS,
         default=default.optimizer,
-        help="adamw is adam, by custom with --weight-decay; lamb is for large "
+        help="adamw is adam; both decay by --weight-decay; lamb is for large "
         "batches",
     )
     group.add_argument(

@@ -86,8 +86,8 @@ def load_memory(path: str | os.PathLike[str], model: keras.Model) -> Memory:
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as e:
         raise ValueError(
             "The memory file is damaged, or no memory file. Received: "
-            f"{str(path)!r} ({type(e).__name__}: {e}). Write one with "
-            "`save_memory`."
+            f"{str(path)!r} ({type(e).__name__}). Write one with "
+            "`save_memory` (--save-memory)."
         ) from e
     backbone: Any = getattr(model, "backbone", model)
     fits = states.ndim == 4 and (

@@ -245,6 +245,55 @@ def test_a_stop_of_several_tokens_is_told(preset, capsys):
     assert "must be one token" in fails(words, capsys)
 
 
+def test_top_k_beyond_the_vocabulary_is_told(preset, capsys):
+    message = fails(
+        ["generate", preset, "--prompt", "a", "--top-k", 1000], capsys
+    )
+    assert "--top-k must be at most 256" in message
+
+
+@pytest.mark.parametrize("place", ["missing/tale", "."])
+def test_memory_that_could_not_be_written_is_told_first(
+    place, preset, tmp_path, capsys
+):
+    words = ["generate", preset, "--prompt", "a", "--save-memory"]
+    message = fails([*words, tmp_path / place], capsys)
+    assert "--save-memory must be a file in a folder that exists" in message
+
+
+@pytest.mark.parametrize(
+    ("backend", "told"),
+    [
+        ("nonsense", "must be one of tensorflow, jax, torch"),
+        ("jax", "pip install 'keras-txl[jax]'"),
+    ],
+)
+def test_a_backend_that_is_not_there_is_told(
+    backend, told, preset, capsys, monkeypatch
+):
+    monkeypatch.setenv("KERAS_BACKEND", backend)
+    monkeypatch.setattr(
+        "keras_txl.cli.quiet_libraries.find_spec", lambda name: None
+    )
+    message = fails(["generate", preset, "--prompt", "a"], capsys)
+    assert told in message
+
+
+def test_a_run_interrupted_before_its_first_step_leaves_nothing(
+    text, tmp_path, monkeypatch, capsys
+):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("keras_txl.cli.training_run.measure_step", interrupt)
+    text.write_text("to be or not to be, " * 500)
+    output = tmp_path / "my run"
+    code = main(["train", str(text), "--output", str(output), "--steps", "3"])
+    assert code == 130
+    assert "Traceback" not in capsys.readouterr().err
+    assert not output.exists()
+
+
 def test_a_prompt_file_that_is_no_text_is_told(preset, tmp_path, capsys):
     path = tmp_path / "latin"
     path.write_bytes(b"caf\xe9")
