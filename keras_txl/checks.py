@@ -83,7 +83,15 @@ def check_optional_positive(name: str, value: Any) -> float | None:
 def check_weight(name: str, value: Any) -> float:
     """Like `check_positive`, but 0, which turns a loss off, passes."""
     off = value == 0 and not isinstance(value, bool)
-    return 0.0 if off else check_positive(name, value)
+    if off:
+        return 0.0
+    try:
+        return check_positive(name, value)
+    except ValueError as error:
+        raise ValueError(
+            f"`{name}` must be 0 or a number above 0. Received: "
+            f"{name}={value!r}. 0 turns it off."
+        ) from error
 
 
 def resolve_head_dim(

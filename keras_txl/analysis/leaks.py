@@ -7,6 +7,7 @@ document must show, from each place that memory reaches.
 
 from typing import Any
 
+import keras
 import numpy as np
 
 from keras_txl.analysis.leak_probe import LeakProbe
@@ -17,6 +18,7 @@ from keras_txl.analysis.memory_changes import own_document
 from keras_txl.analysis.memory_changes import own_states
 from keras_txl.checks import check_integer
 from keras_txl.checks import check_positive
+from keras_txl.layers.bank_placement import num_replicas
 
 
 def check_isolation(
@@ -46,7 +48,7 @@ def check_isolation(
             `memory_dtype="float64"` for controls at long reach.
         document_ids: int array `(rows, tokens)`, the documents whose borders
             are tested, -1 on padding. Rows are those of the banks, tokens a
-            multiple of `segment_length`. `None`: drawn at random.
+            multiple of `segment_length`. `None`: see `example_documents`.
         segment_length: int T, in tokens. Defaults to half of the memory, at
             least 4.
         weight_scale: float. Weights are drawn from N(0, `weight_scale`) for
@@ -68,6 +70,18 @@ def check_isolation(
     print(report)
     ```
     """
+    if not hasattr(lm, "token_losses"):
+        raise ValueError(
+            "`lm` must be a `TransformerXLCausalLM`. Received: "
+            f"{type(lm).__name__}. Put the backbone under a head first."
+        )
+    if num_replicas() > 1 and keras.backend.backend() == "tensorflow":
+        raise ValueError(
+            "`lm` must live on one device: the replicas of a strategy have "
+            "only parts of its memory. Received: a scope of "
+            f"{num_replicas()} replicas. Call this outside of the scope, "
+            "with a model that was built there."
+        )
     check_integer("max_places", max_places, 2)
     if weight_scale is not None:
         check_positive("weight_scale", weight_scale)
@@ -75,8 +89,8 @@ def check_isolation(
     with borrowed(lm, weight_scale, rng):
         probe = LeakProbe(lm, segment_length, rng)
         if document_ids is None:
-            document_ids = random_documents(
-                rng, probe.rows, probe.segment_length, num_segments=4
+            document_ids = example_documents(
+                rng, probe.rows, probe.segment_length
             )
         stream = probe.stream(probe.check_documents(document_ids))
         checks = [line for find in ISOLATION for line in find(probe, stream)]
@@ -108,6 +122,40 @@ def assert_no_leaks(lm: Any, document_ids: Any = None, **kwargs: Any) -> None:
     report = check_isolation(lm, document_ids, **kwargs)
     if not report.passed:
         raise AssertionError(f"The model leaks.\n{report}")
+
+
+def example_documents(
+    rng: np.random.Generator, rows: int, segment_length: int
+) -> np.ndarray:
+    """Documents with every kind of border behind a memory that holds text.
+
+    Args:
+        rng: draws the second half.
+        rows: int B.
+        segment_length: int T of at least 4, in tokens.
+
+    Returns:
+        int32 array `(B, 6 * T)`. In each row a document fills the first
+        segment, another begins with the second, and in mid-segment the id of
+        the first comes back; padding ends the third, so that a document
+        begins behind it; three segments are drawn by `random_documents`.
+    """
+    third = max(1, segment_length // 4)
+    fixed = np.repeat(
+        [0, 1, 0, 0, 2, -1],
+        [
+            segment_length,
+            segment_length - third,
+            third,
+            third,
+            segment_length - 2 * third,
+            third,
+        ],
+    )
+    drawn = random_documents(rng, rows, segment_length, num_segments=3)
+    return np.concatenate(
+        [np.tile(fixed, (rows, 1)), np.where(drawn < 0, -1, drawn + 3)], axis=1
+    ).astype("int32")
 
 
 def random_documents(

@@ -14,7 +14,9 @@ def head_similarity(heads: Tensor, valid: Tensor) -> Tensor:
 
     A head paired with itself counts, as in the paper. The mean over all
     pairs is then the squared length of the mean of the heads' directions, so
-    that it lies between 0 and 1 and no N x N matrix is needed.
+    that it lies between 0 and 1 and no N x N matrix is needed. Tokens that
+    do not count add 0 to the mean: so equal parts of a batch, on devices of
+    their own, have the mean of the batch as their mean.
 
     Args:
         heads: float tensor of shape `(batch, segment_length, num_heads,
@@ -23,7 +25,7 @@ def head_similarity(heads: Tensor, valid: Tensor) -> Tensor:
             tokens that do not count.
 
     Returns:
-        Scalar in float32 or wider, 0 if no token counts.
+        Scalar in float32 or wider.
 
     Reference:
         Li et al. 2018 (arXiv 1810.10183), section 3.2, disagreement on
@@ -34,7 +36,4 @@ def head_similarity(heads: Tensor, valid: Tensor) -> Tensor:
     directions = heads * ops.rsqrt(lengths + 1e-12)
     means = ops.mean(directions, axis=2)  # (B, T, H)
     cosines = ops.sum(ops.square(means), axis=-1)  # (B, T)
-    weights = ops.cast(valid, cosines.dtype) + ops.zeros_like(cosines)
-    count = ops.sum(weights)
-    total = ops.sum(ops.where(weights > 0, cosines, 0))
-    return total / ops.where(count > 0, count, 1)
+    return ops.mean(ops.where(valid, cosines, 0))

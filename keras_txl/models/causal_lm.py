@@ -193,6 +193,9 @@ class TransformerXLCausalLM(
             return super().compute_loss(
                 x, y, y_pred, sample_weight, training=training
             )
+        # Read before replicas exchange anything: Keras keeps what layers add
+        # in one list, which the next replica empties when its turn comes.
+        added = [share_of_replica(loss) for loss in self.losses]
         document_ids = self.normalize_inputs(x)["document_ids"]
         if self.head.deferred:  # `y_pred` is the hidden state
             losses = self.head.token_losses(y_pred, y, document_ids, training)
@@ -208,7 +211,6 @@ class TransformerXLCausalLM(
         total = ops.sum(losses * weights)
         count = sum_over_replicas(ops.sum(weights))
         mean = total / ops.where(count > 0, count, 1)
-        added = [share_of_replica(loss) for loss in self.losses]
         return ops.sum(ops.stack([mean, *added]))
 
     def graph_for_batch(

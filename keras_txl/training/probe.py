@@ -157,6 +157,14 @@ def _compile_for_tensorflow(
 ) -> Callable[..., Tensor]:
     import tensorflow as tf
 
+    strategy = getattr(lm, "distribute_strategy", None)
+    if strategy is not None and strategy.num_replicas_in_sync > 1:
+        raise ValueError(
+            "`GradientNorms` needs a model on one device. Received: a "
+            f"strategy of {strategy.num_replicas_in_sync} replicas. Leave "
+            "the callback out."
+        )
+
     def squares(*args: Any) -> Tensor:
         variables = [variable.value for variable in lm.trainable_variables]
         with tf.GradientTape() as tape:

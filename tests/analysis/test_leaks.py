@@ -7,11 +7,14 @@ from keras_txl.analysis import LeakCheck
 from keras_txl.analysis import LeakReport
 from keras_txl.analysis import assert_no_leaks
 from keras_txl.analysis import check_isolation
+from keras_txl.analysis.leaks import example_documents
 from keras_txl.analysis.leaks import random_documents
 from keras_txl.analysis.memory_changes import halves
 from keras_txl.analysis.memory_changes import number_blocks
 from keras_txl.analysis.memory_changes import spread
 from keras_txl.layers import attention_mask
+from keras_txl.layers import segment_memory
+from keras_txl.models import value_memory
 from tests.oracles.leaky_model import FAULTS
 from tests.oracles.leaky_model import LeakyModel
 
@@ -211,7 +214,43 @@ def test_documents_drawn_have_borders_padding_and_ids_that_recur(
     assert (last[:, :-1] == first[:, 1:]).any()  # a document over segments
 
 
+@pytest.mark.parametrize("segment_length", [4, 9])
+def test_example_documents_have_every_kind_of_border(segment_length):
+    rng = np.random.default_rng(0)
+    documents = example_documents(rng, 2, segment_length)
+    assert documents.shape == (2, 6 * segment_length)
+    for row in documents[:, : 3 * segment_length]:
+        first, second, third = row.reshape(3, segment_length)
+        assert len(set(first)) == 1  # memory is full of one document
+        assert second[0] != first[0]  # a border where a segment begins
+        assert second[-1] == first[0]  # in mid-segment, by an id that recurs
+        assert third[0] == second[-1]  # a document goes on over segments
+        assert third[-1] == -1  # padding before the next border
+
+
 # === A fault of the real layers ===
+def document_forgotten(length, document, document_ids):
+    return length
+
+
+@pytest.mark.parametrize("memory_length", [2, 12])
+def test_memory_kept_at_a_border_between_segments_is_seen(
+    memory_length, make_lm, monkeypatch
+):
+    monkeypatch.setattr(segment_memory, "recall", document_forgotten)
+    monkeypatch.setattr(value_memory, "recall", document_forgotten)
+    lm = make_lm(memory_length=memory_length, batch_size=1)
+    for seed in range(2):
+        report = check_isolation(lm, max_places=2, seed=seed)
+        red = {(check.memory, check.change) for check in report.failures}
+        assert lines(ALL, "another document") <= red
+
+
+def test_a_model_without_a_head_is_refused(make_lm):
+    with pytest.raises(ValueError, match="must be a `TransformerXLCausalLM`"):
+        check_isolation(make_lm().backbone)
+
+
 def documents_ignored(document_ids):
     return document_ids * 0
 

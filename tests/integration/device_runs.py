@@ -40,6 +40,7 @@ def make_lm(**overrides: Any) -> Any:
         "memory_length": 6,
         "batch_size": BATCH_SIZE,
         "dropout": 0.0,
+        "head_diversity": 0.2,
     }
     lm = TransformerXLCausalLM(
         TransformerXLBackbone(**{**arguments, **overrides})
