@@ -8,6 +8,7 @@ from tests.integration.test_scripts import run_script
 
 
 @pytest.mark.slow
+@pytest.mark.backend("tensorflow")  # the script is the same on each
 def test_a_cell_has_its_positions_and_the_bound(tmp_path):
     path = tmp_path / "results.json"
     run_script("benchmarks/bench_decoding.py", "--quick", "--output", path)

@@ -2,9 +2,12 @@
 
 import json
 
+import pytest
+
 from tests.integration.test_scripts import run_script
 
 
+@pytest.mark.backend("tensorflow")  # the script is the same on each
 def test_the_resident_size_is_read_after_every_step(tmp_path):
     path = tmp_path / "results.json"
     out = run_script(

@@ -36,6 +36,7 @@ def test_example_trains_evaluates_and_generates(tmp_path):
     assert (saved / "config.json").exists()
 
 
+@pytest.mark.backend("tensorflow")  # the script is the same on each
 def test_benchmark_keeps_every_sample_and_says_where_it_ran(tmp_path):
     path = tmp_path / "results.json"
     run_script("benchmarks/bench_training.py", "--quick", "--output", path)

@@ -8,6 +8,7 @@ from tests.integration.test_scripts import run_script
 
 
 @pytest.mark.slow
+@pytest.mark.backend("tensorflow")  # the script is the same on each
 def test_memory_is_measured_in_a_process_of_its_own(tmp_path):
     path = tmp_path / "results.json"
     run_script("benchmarks/bench_softmax.py", "--quick", "--output", path)
