@@ -246,6 +246,13 @@ def test_memory_kept_at_a_border_between_segments_is_seen(
         assert lines(ALL, "another document") <= red
 
 
+@pytest.mark.backend("tensorflow")
+def test_a_scope_of_several_replicas_is_refused(make_lm, monkeypatch):
+    monkeypatch.setattr("keras_txl.analysis.leaks.num_replicas", lambda: 2)
+    with pytest.raises(ValueError, match="outside of the scope"):
+        check_isolation(make_lm())
+
+
 def test_a_model_without_a_head_is_refused(make_lm):
     with pytest.raises(ValueError, match="must be a `TransformerXLCausalLM`"):
         check_isolation(make_lm().backbone)

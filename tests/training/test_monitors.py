@@ -1,6 +1,7 @@
 """What monitors measure, that it reaches the logs, and what it leaves alone."""
 
 import csv
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -12,6 +13,7 @@ from keras_txl.training import GradientNorms
 from keras_txl.training import MemoryNorms
 from keras_txl.training import Monitor
 from keras_txl.training.model_state import training_variables
+from keras_txl.training.probe import compile_gradient_squares
 from tests.oracles.attention_oracle import distance_encoding
 from tests.oracles.attention_oracle import distances_and_mask
 from tests.oracles.memory_banks import bank_of
@@ -288,3 +290,10 @@ def test_memory_norms_need_a_memory(make_lm, stream):
 def test_a_probe_holds_batches(probe):
     with pytest.raises(ValueError, match=r"Use `stream.segment\(0\)`"):
         GradientNorms(probe)
+
+
+@pytest.mark.backend("tensorflow")
+def test_gradients_of_several_replicas_are_refused():
+    strategy = SimpleNamespace(num_replicas_in_sync=2)
+    with pytest.raises(ValueError, match="Leave the callback out"):
+        compile_gradient_squares(SimpleNamespace(distribute_strategy=strategy))
