@@ -20,6 +20,9 @@ def on_page_markdown(markdown: str, **kwargs: Any) -> str:
     for module in VERBS:
         verb = module.__name__.rpartition(".")[2]
         sections += [f"## {verb}", _help(verb)]
+        for target in getattr(module, "TARGETS", ()):
+            words = (verb, target.NAME)
+            sections += [f"### {' '.join(words)}", _help(*words)]
     return markdown.replace(PLACE, "\n\n".join(sections))
 
 

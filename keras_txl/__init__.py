@@ -19,6 +19,7 @@ _SUBMODULES = (
     "convert",
     "data",
     "evaluation",
+    "export",
     "generation",
     "layers",
     "metrics",

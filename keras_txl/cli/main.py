@@ -17,6 +17,7 @@ from types import FrameType
 from keras_txl import __version__
 from keras_txl.cli import convert
 from keras_txl.cli import evaluate
+from keras_txl.cli import export
 from keras_txl.cli import generate
 from keras_txl.cli import inspect
 from keras_txl.cli import quickstart
@@ -25,7 +26,16 @@ from keras_txl.cli import train
 from keras_txl.cli.lost_interrupts import repeat_lost_interrupts
 from keras_txl.cli.quiet_libraries import import_keras_quietly
 
-VERBS = (quickstart, train, evaluate, generate, score, inspect, convert)
+VERBS = (
+    quickstart,
+    train,
+    evaluate,
+    generate,
+    score,
+    inspect,
+    convert,
+    export,
+)
 
 EXIT_FAILURE = 1
 EXIT_INTERRUPTED = 130  # as shells report SIGINT

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_txl.cli.output_folder import staged_folder
+from keras_txl.export.staging import staged_folder
 
 MODEL_NAME = "model"
 """Folder of the preset within the output of `train` and `quickstart`."""

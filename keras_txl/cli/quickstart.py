@@ -22,7 +22,7 @@ from keras_txl.cli.model_folder import check_texts
 from keras_txl.cli.model_folder import count_parameters
 from keras_txl.cli.model_folder import token_ids
 from keras_txl.cli.output_folder import check_output
-from keras_txl.cli.output_folder import staged_folder
+from keras_txl.export.staging import staged_folder
 
 HELP = "train a small model and see what memory buys, in three minutes"
 

@@ -10,7 +10,7 @@ import pytest
 
 import keras_txl
 from keras_txl.cli.output_folder import check_output
-from keras_txl.cli.output_folder import staged_folder
+from keras_txl.export.staging import staged_folder
 
 
 def names(folder):
@@ -42,7 +42,7 @@ def test_termination_leaves_nothing(tmp_path):
         "import os, signal, sys, time\n"
         "from pathlib import Path\n"
         "from keras_txl.cli.main import terminating_in_order\n"
-        "from keras_txl.cli.output_folder import staged_folder\n"
+        "from keras_txl.export.staging import staged_folder\n"
         "with terminating_in_order(), staged_folder(Path(sys.argv[1])) as s:\n"
         "    (s / 'file').touch()\n"
         "    os.kill(os.getpid(), signal.SIGTERM)\n"

@@ -17,6 +17,7 @@ PUBLIC = {
     ],
     "data": ["SegmentStream", "load_corpus"],
     "evaluation": ["evaluate_stream"],
+    "export": ["ExportMismatchError", "export_saved_model"],
     "generation": [
         "IncrementalText",
         "TextStream",

@@ -1,0 +1,180 @@
+"""The functions of an exported model, by their names in the contract.
+
+Each takes and returns a dict of tensors whose first axis is the row, so that a
+server may run rows of any requests together. (TensorFlow only: a SavedModel
+holds its functions.)
+
+Axes: B rows, T segment, V vocabulary, L layers, M memory slots, D hidden width.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from keras_txl.aliases import Memory
+from keras_txl.aliases import Tensor
+from keras_txl.export.graph_checks import checked
+from keras_txl.export.graph_checks import of_shape
+from keras_txl.export.graph_checks import same_rows
+from keras_txl.export.graph_checks import within
+from keras_txl.export.memory_format import decode_states
+from keras_txl.export.memory_format import encode_states
+from keras_txl.export.memory_format import memory_shapes
+
+Tensors = dict[str, Tensor]
+Shapes = dict[str, tuple[tuple[int | None, ...], str]]
+
+SEGMENT: Shapes = {
+    "token_ids": ((None, None), "int32"),
+    "token_length": ((None,), "int32"),
+}
+
+
+class StreamSignatures:
+    """`step`, `score` and `initial_memory`: memory goes in and comes out.
+
+    Args:
+        lm: a `TransformerXLCausalLM`.
+        memory_length: int M.
+        memory_format: see `memory_format.py`.
+    """
+
+    def __init__(self, lm: Any, memory_length: int, memory_format: str) -> None:
+        self.lm = lm
+        self.backbone = lm.backbone
+        self.memory_length = memory_length
+        self.memory_format = memory_format
+        self.memory_shapes: Shapes = {
+            **memory_shapes(
+                memory_format,
+                self.backbone.num_layers,
+                memory_length,
+                self.backbone.hidden_dim,
+            ),
+            "memory_length": ((None,), "int32"),
+        }
+
+    def functions(self) -> dict[str, Any]:
+        """A `tf.function` for each name."""
+        stream = {**SEGMENT, **self.memory_shapes}
+        targets: Shapes = {"targets": ((None, None), "int32")}
+        return {
+            "step": graph_function(self.step, stream),
+            "score": graph_function(self.score, {**stream, **targets}),
+            "initial_memory": graph_function(
+                self.initial_memory, {"rows": ((None,), "int32")}
+            ),
+        }
+
+    def step(self, request: Tensors) -> Tensors:
+        """Logits of a segment and the memory after it."""
+        import tensorflow as tf
+
+        inputs, memory, _ = self._read(request)
+        hidden, memory = self.backbone.call_with_memory(inputs, memory)
+        logits = self.lm.head.logits(hidden, inputs["document_ids"])
+        return {
+            "logits": tf.cast(logits, tf.float32),
+            **self._write(memory, "new_"),
+        }
+
+    def score(self, request: Tensors) -> Tensors:
+        """Loss of each target in nats and the memory after the segment."""
+        import tensorflow as tf
+
+        inputs, memory, targets = self._read(request)
+        hidden, memory = self.backbone.call_with_memory(inputs, memory)
+        losses = self.lm.head.token_losses(
+            hidden, targets, inputs["document_ids"]
+        )
+        return {
+            "token_losses": tf.cast(losses, tf.float32),
+            **self._write(memory, "new_"),
+        }
+
+    def initial_memory(self, request: Tensors) -> Tensors:
+        """The memory of streams that read nothing; `rows` counts them."""
+        import tensorflow as tf
+
+        request = checked(request, same_rows(request))
+        rows = tf.shape(request["rows"])[0]
+        shape = (rows, *self.memory_shapes["memory"][0][1:])
+        states = tf.zeros(shape, self.backbone.memory_dtype)
+        return self._write(
+            {"states": states, "length": tf.zeros(rows, "int32")}
+        )
+
+    def _read(self, request: Tensors) -> tuple[Tensors, Memory, Tensor]:
+        """A request as inputs and memory of the backbone, and targets."""
+        import tensorflow as tf
+
+        last = self.backbone.vocabulary_size - 1
+        length = tf.shape(request["token_ids"])[1]
+        read = tf.sequence_mask(request["token_length"], length)  # (B, T)
+        request = checked(
+            request,
+            [
+                *same_rows(request),
+                (
+                    length > 0,
+                    "`token_ids` must hold at least one token a row. Received:",
+                    tf.shape(request["token_ids"]),
+                ),
+            ],
+        )
+        conditions = [
+            of_shape(name, request[name], shape)
+            for name, (shape, _) in self.memory_shapes.items()
+        ]
+        conditions += [
+            within("token_length", request["token_length"], 0, length),
+            within(
+                "memory_length", request["memory_length"], 0, self.memory_length
+            ),
+            within("token_ids", request["token_ids"], 0, last, read),
+        ]
+        if "targets" in request:
+            targets = request["targets"]
+            shape = tf.shape(request["token_ids"])
+            conditions += [
+                (
+                    tf.reduce_all(tf.shape(targets) == shape),
+                    "`targets` must have the shape of `token_ids`. Received:",
+                    tf.shape(targets),
+                    shape,
+                ),
+                within("targets", targets, 0, last, read),
+            ]
+        request = checked(request, conditions)
+        inputs = self.lm.normalize_inputs(
+            {
+                "token_ids": request["token_ids"],
+                "document_ids": tf.where(read, 0, -1),
+            }
+        )
+        for name, (shape, _) in self.memory_shapes.items():
+            request[name] = tf.ensure_shape(request[name], shape)
+        memory = {
+            "states": decode_states(request, self.backbone.memory_dtype),
+            "length": request["memory_length"],
+            "document": tf.zeros_like(request["memory_length"]),
+        }
+        return inputs, memory, request.get("targets")
+
+    def _write(self, memory: Memory, prefix: str = "") -> Tensors:
+        return {
+            **encode_states(memory["states"], self.memory_format, prefix),
+            f"{prefix}memory_length": memory["length"],
+        }
+
+
+def graph_function(
+    function: Callable[[Tensors], Tensors], shapes: Shapes
+) -> Any:
+    """A `tf.function` of a dict of tensors of these shapes and dtypes."""
+    import tensorflow as tf
+
+    specs = {
+        name: tf.TensorSpec(shape, dtype, name=name)
+        for name, (shape, dtype) in shapes.items()
+    }
+    return tf.function(function, input_signature=[specs], autograph=False)

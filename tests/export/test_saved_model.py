@@ -1,0 +1,45 @@
+"""The exporter of SavedModel: what it writes, refuses and leaves behind."""
+
+import pytest
+
+from keras_txl.export import ExportMismatchError
+from keras_txl.export import export_saved_model
+from keras_txl.export import verify_manifest
+
+
+@pytest.mark.backend("tensorflow")
+def test_a_version_folder_appears_with_its_manifest(exported):
+    _, folder = exported
+    assert folder.name == "1"
+    assert sorted(entry.name for entry in folder.parent.iterdir()) == ["1"]
+    manifest = verify_manifest(folder)
+    assert set(manifest["signatures"]) >= {"step", "score", "initial_memory"}
+    errors = manifest["check"]["max_abs_error"]
+    assert set(errors) == {"logits", "token_losses", "memory", "memory_length"}
+    assert max(errors.values()) <= 1e-5
+
+
+@pytest.mark.backend("tensorflow")
+def test_versions_are_never_replaced(exported, tmp_path):
+    lm, folder = exported
+    with pytest.raises(FileExistsError, match=r"holds \[1\]"):
+        export_saved_model(lm, folder.parent, version=1)
+    with pytest.raises(ValueError, match="`version`"):
+        export_saved_model(lm, tmp_path, version=0)
+
+
+@pytest.mark.backend("tensorflow")
+def test_a_mismatch_leaves_nothing_behind(exported, tmp_path, monkeypatch):
+    lm, _ = exported
+    monkeypatch.setattr("keras_txl.export.saved_model.FLOAT32", -1.0)
+    with pytest.raises(ExportMismatchError, match="Nothing was written"):
+        export_saved_model(lm, tmp_path / "new" / "model")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.backend("jax", "torch")
+def test_other_backends_export_through_a_process_of_tensorflow(exported):
+    _, folder = exported
+    manifest = verify_manifest(folder)
+    assert manifest["versions"]["backend"] in ("jax", "torch")
+    assert max(manifest["check"]["max_abs_error"].values()) <= 1e-5
