@@ -4,7 +4,21 @@ Importing this is light; an exporter loads what it needs on first use.
 """
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 from typing import Any
+
+if TYPE_CHECKING:
+    from keras_txl.export.errors import ExportMismatchError
+    from keras_txl.export.manifest import read_manifest
+    from keras_txl.export.manifest import verify_manifest
+    from keras_txl.export.saved_model import export_saved_model
+
+__all__ = [
+    "ExportMismatchError",
+    "export_saved_model",
+    "read_manifest",
+    "verify_manifest",
+]
 
 _MODULES = {
     "ExportMismatchError": "errors",
@@ -12,8 +26,6 @@ _MODULES = {
     "read_manifest": "manifest",
     "verify_manifest": "manifest",
 }
-
-__all__ = list(_MODULES)  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> Any:
