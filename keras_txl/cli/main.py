@@ -23,7 +23,7 @@ from keras_txl.cli import inspect
 from keras_txl.cli import quickstart
 from keras_txl.cli import score
 from keras_txl.cli import train
-from keras_txl.cli.lost_interrupts import repeat_lost_interrupts
+from keras_txl.cli.lost_interrupts import remembered_interrupts
 from keras_txl.cli.quiet_libraries import import_keras_quietly
 
 VERBS = (
@@ -98,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = build_parser().parse_args(arguments)
     try:
-        with terminating_in_order(), repeat_lost_interrupts():
+        with terminating_in_order(), remembered_interrupts():
             options.check(options)
             if not options.debug:
                 import_keras_quietly()

@@ -12,6 +12,8 @@ from rich.progress import TextColumn
 from rich.progress import TimeElapsedColumn
 from rich.progress import TimeRemainingColumn
 
+from keras_txl.cli.lost_interrupts import raise_lost_interrupt
+
 
 def say(text: str) -> None:
     """Write a line of news to stderr."""
@@ -26,12 +28,13 @@ def progress_bar(description: str) -> Iterator[Callable[..., None]]:
         description: what is being done.
 
     Yields:
-        A function `update(done, total, note="")`.
+        A function `update(done, total, note="")`. It raises a
+        `KeyboardInterrupt` that the work did not hear of.
     """
     console = Console(stderr=True)
     if not console.is_terminal:  # a log file: one line, no bar
         say(f"{description} ...")
-        yield lambda done, total, note="": None
+        yield lambda done, total, note="": raise_lost_interrupt()
         return
     bar = Progress(
         TextColumn("{task.description}"),
@@ -47,6 +50,7 @@ def progress_bar(description: str) -> Iterator[Callable[..., None]]:
     task = bar.add_task(description, total=None, note="")
 
     def update(done: int, total: int, note: str = "") -> None:
+        raise_lost_interrupt()
         bar.update(task, completed=done, total=total, note=note)
 
     with bar:

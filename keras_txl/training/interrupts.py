@@ -41,11 +41,13 @@ class DeferredSignals:
         self.release()
         if received is None:
             return
-        if signal.getsignal(received) is signal.default_int_handler:
-            # A signal may be handled inside a callback of the garbage
-            # collector, where the exception would be lost.
-            raise KeyboardInterrupt
-        signal.raise_signal(received)
+        handler = signal.getsignal(received)
+        if callable(handler):
+            # Called, not signalled: a signal may be handled inside a callback
+            # of the garbage collector, where the exception would be lost.
+            handler(received, None)
+        else:
+            signal.raise_signal(received)
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
         self.received = number
