@@ -5,9 +5,10 @@ A target is a module of this folder with what a verb has, and its `NAME`.
 
 import argparse
 
+from keras_txl.cli import export_onnx
 from keras_txl.cli import export_saved_model
 
-TARGETS = (export_saved_model,)
+TARGETS = (export_saved_model, export_onnx)
 
 HELP = "write a model for TensorFlow Serving and other runtimes"
 
@@ -19,6 +20,7 @@ computes anything else is not left behind."""
 EXAMPLES = """\
 examples:
   keras-txl export saved-model my_model --output served/my_model
+  keras-txl export onnx my_model --output my_model_onnx
 """
 
 

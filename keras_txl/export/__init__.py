@@ -11,10 +11,12 @@ if TYPE_CHECKING:
     from keras_txl.export.errors import ExportMismatchError
     from keras_txl.export.manifest import read_manifest
     from keras_txl.export.manifest import verify_manifest
+    from keras_txl.export.onnx_format import export_onnx
     from keras_txl.export.saved_model import export_saved_model
 
 __all__ = [
     "ExportMismatchError",
+    "export_onnx",
     "export_saved_model",
     "read_manifest",
     "verify_manifest",
@@ -22,6 +24,7 @@ __all__ = [
 
 _MODULES = {
     "ExportMismatchError": "errors",
+    "export_onnx": "onnx_format",
     "export_saved_model": "saved_model",
     "read_manifest": "manifest",
     "verify_manifest": "manifest",

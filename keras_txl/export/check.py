@@ -67,12 +67,15 @@ def check_segments(
     return sessions
 
 
-def expected_values(lm: Any, memory_length: int) -> dict[str, Array]:
+def expected_values(
+    lm: Any, memory_length: int, attention_window: int | None = None
+) -> dict[str, Array]:
     """What the Keras model computes on the check, on any backend.
 
     Args:
         lm: a `TransformerXLCausalLM`.
         memory_length: int M.
+        attention_window: see `call_with_memory`.
 
     Returns:
         Arrays by `"session/segment/name"`, with the names of `INPUTS` and
@@ -85,7 +88,9 @@ def expected_values(lm: Any, memory_length: int) -> dict[str, Array]:
     from keras_txl.models.value_function import compile_value_function
 
     def run(inputs: Any, targets: Any, memory: Any) -> Any:
-        hidden, memory = lm.backbone.call_with_memory(inputs, memory)
+        hidden, memory = lm.backbone.call_with_memory(
+            inputs, memory, attention_window=attention_window
+        )
         document_ids = inputs["document_ids"]
         logits = lm.head.logits(hidden, document_ids)
         losses = lm.head.token_losses(hidden, targets, document_ids)

@@ -17,7 +17,8 @@ from keras import ops
 
 from keras_txl.aliases import Memory
 from keras_txl.aliases import Tensor
-from keras_txl.layers.attention_softmax import masked_softmax
+from keras_txl.layers.key_value_attention import attend_by_head
+from keras_txl.layers.key_value_attention import key_and_value
 from keras_txl.layers.segment_memory import clear_empty_slots
 from keras_txl.layers.transformer_xl_block import TransformerXLBlock
 
@@ -83,19 +84,12 @@ def _layer_ring(block: TransformerXLBlock, states: Tensor) -> LayerRing:
     """The ring of a layer from its memory `states` (B, M, D)."""
     room = [[0, 0], [0, 1], [0, 0]]
     context = block.normalize_context(ops.cast(states, block.compute_dtype))
-    ring = {"states": ops.pad(states, room)}
-    for name, projection in _projections(block):
-        by_head = ops.transpose(projection(context), (0, 2, 1, 3))
-        ring[name] = ops.pad(by_head, [[0, 0], *room])  # (B, N, S, H)
-    return ring
-
-
-def _projections(block: TransformerXLBlock) -> tuple[tuple[str, Any], ...]:
-    attention = block.attention
-    return (
-        ("keys", attention.key_projection),
-        ("values", attention.value_projection),
-    )
+    keys, values = key_and_value(block, context)
+    return {
+        "states": ops.pad(states, room),
+        "keys": ops.pad(keys, [[0, 0], *room]),  # (B, N, S, H)
+        "values": ops.pad(values, [[0, 0], *room]),
+    }
 
 
 def ring_distances(slot: Tensor, slots: int) -> Tensor:
@@ -135,12 +129,26 @@ def decode_token(
     """
     context = block.normalize_context(hidden)
     query = context if block.normalize_first else hidden
-    states = ops.cast(hidden, ring["states"].dtype)
-    new = {"states": write_slot(ring["states"], slot, states)}
-    for name, projection in _projections(block):
-        by_head = ops.transpose(projection(context), (0, 2, 1, 3))
-        new[name] = write_slot(ring[name], slot, by_head)
-    attended = _attend(block.attention, query, new, terms, slot, mask)
+    keys, values = key_and_value(block, context)
+    rows = {
+        "states": ops.cast(hidden, ring["states"].dtype),
+        "keys": keys,
+        "values": values,
+    }
+    new = {
+        name: write_slot(ring[name], slot, row) for name, row in rows.items()
+    }
+    # Column `r` of a table stands for distance `M - r`, which is the distance
+    # of slot `(r + slot + 1) mod S`.
+    attended = attend_by_head(
+        block.attention,
+        query,
+        [(new["keys"], new["values"])],
+        terms,
+        mask,
+        to_keys=lambda rows: _turn(rows, slot + 1),
+        to_distances=lambda rows: _turn(rows, -slot - 1),
+    )
     return block.finish(hidden, attended), new
 
 
@@ -195,68 +203,8 @@ def _write_torch_tensor(rows: Tensor, slot: Tensor, row: Tensor) -> bool:
     return True
 
 
-def terms_by_head(terms: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Tables of `distance_terms` with the heads in front.
-
-    Args:
-        terms: some of `relative_key (S, N, H)`, `distance_bias (S, N)` and
-            `relative_value (S, H)`.
-
-    Returns:
-        `(N, S, H)`, `(N, 1, S)` and `(S, H)`.
-    """
-    axes = {"relative_key": (1, 0, 2), "distance_bias": (1, 0)}
-    terms = {
-        name: ops.transpose(rows, axes.get(name)) if name in axes else rows
-        for name, rows in terms.items()
-    }
-    if "distance_bias" in terms:
-        terms["distance_bias"] = terms["distance_bias"][:, None]
-    return terms
-
-
-def _attend(
-    attention: Any,
-    query: Tensor,
-    ring: LayerRing,
-    terms: dict[str, Tensor],
-    slot: Tensor,
-    mask: Tensor,
-) -> Tensor:
-    """The four terms of `relative_attention_scores` for one query a row."""
-    biases = attention.attention_biases
-    query = ops.transpose(attention.query_projection(query), (0, 2, 1, 3))
-    content = position = query  # (B, N, 1, H)
-    if biases is not None:
-        content = query + biases.content_bias[:, None]
-        if biases.position_bias is not None:
-            position = query + biases.position_bias[:, None]
-    scores = ops.einsum("bnth,bnsh->bnts", content, ring["keys"])  # (a), (c)
-    if "relative_key" in terms:
-        by_distance = ops.einsum(
-            "bnth,nsh->bnts", position, terms["relative_key"]
-        )  # (b), (d)
-        if "distance_bias" in terms:
-            by_distance += terms["distance_bias"]
-        scores += _turn(by_distance, slot + 1)
-    scores = ops.multiply(scores, query.shape[-1] ** -0.5)
-    weights = masked_softmax(scores, mask, attention.logit_cap)  # (B, N, 1, S)
-    heads = ops.einsum("bnts,bnsh->btnh", weights, ring["values"])
-    if "relative_value" in terms:
-        heads += ops.einsum(
-            "bnts,sh->btnh",
-            _turn(weights, -slot - 1),
-            terms["relative_value"],
-        )
-    return attention.output_projection(heads)  # (B, 1, D)
-
-
 def _turn(rows: Tensor, places: Tensor) -> Tensor:
-    """Shift the last axis to the right; what leaves comes in on the left.
-
-    Column `r` of a table stands for distance `M - r`, which is the distance
-    of slot `(r + slot + 1) mod S`.
-    """
+    """Shift the last axis to the right; what leaves comes in on the left."""
     slots = rows.shape[-1]
     twice = ops.concatenate([rows, rows], axis=-1)
     start = ops.cast((-places) % slots, "int32")

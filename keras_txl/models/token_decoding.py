@@ -17,9 +17,9 @@ from keras import ops
 from keras_txl.aliases import Memory
 from keras_txl.aliases import Tensor
 from keras_txl.generation.token_loop import decode_tokens
+from keras_txl.layers.key_value_attention import terms_by_head
 from keras_txl.layers.key_value_ring import decode_token
 from keras_txl.layers.key_value_ring import ring_distances
-from keras_txl.layers.key_value_ring import terms_by_head
 from keras_txl.layers.key_value_ring import to_key_value
 from keras_txl.layers.key_value_ring import to_memory
 from keras_txl.layers.key_value_ring import writable

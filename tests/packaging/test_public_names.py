@@ -17,7 +17,7 @@ PUBLIC = {
     ],
     "data": ["SegmentStream", "load_corpus"],
     "evaluation": ["evaluate_stream"],
-    "export": ["ExportMismatchError", "export_saved_model"],
+    "export": ["ExportMismatchError", "export_onnx", "export_saved_model"],
     "generation": [
         "IncrementalText",
         "TextStream",

@@ -1,0 +1,101 @@
+"""`keras-txl export onnx`: an ONNX file for devices."""
+
+import argparse
+from pathlib import Path
+
+from keras_txl.cli.arguments import add_model_folder
+from keras_txl.cli.arguments import natural_number
+from keras_txl.cli.arguments import positive_integer
+from keras_txl.cli.model_folder import find_model
+from keras_txl.cli.model_folder import load_model
+from keras_txl.cli.output_folder import check_output
+
+NAME = "onnx"
+
+HELP = "ONNX for phones, browsers and single boards"
+
+DESCRIPTION = """\
+Write an ONNX file with memory as inputs and outputs, and beside it what
+runtimes read: manifest, configuration, tokenizer. It is checked in ONNX
+Runtime against the Keras model.
+
+flavours:
+  hidden   memory as hidden states, segment by segment: for scoring
+  kv       memory as keys and values, with the names of Hugging Face and of
+           ONNX Runtime GenAI; the caller cuts it to --memory-length
+  kv_ring  a ring of keys and values, a token at a time: constant memory, the
+           fastest; the drivers for devices run this one"""
+
+EXAMPLES = """\
+examples:
+  keras-txl export onnx my_model --output my_model_onnx --flavour kv_ring
+  keras-txl export onnx my_model --output genai --flavour kv
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the target."""
+    add_model_folder(parser)
+    parser.add_argument(
+        "--output",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="folder to write",
+    )
+    parser.add_argument(
+        "--flavour",
+        choices=("hidden", "kv", "kv_ring"),
+        default="kv",
+        help="what memory is",
+    )
+    parser.add_argument(
+        "--memory-length",
+        type=natural_number,
+        metavar="N",
+        help="tokens kept in memory (default: as the model was built)",
+    )
+    parser.add_argument(
+        "--opset",
+        type=positive_integer,
+        default=17,
+        metavar="N",
+        help="version of ONNX's operators, 13 to 18",
+    )
+    parser.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="replace what an earlier export wrote to the folder",
+    )
+
+
+def check(options: argparse.Namespace) -> None:
+    """Refuse what cannot work, before Keras is imported."""
+    check_output(
+        options.output,
+        options.overwrite,
+        "Choose another folder, or replace it with --overwrite.",
+    )
+    find_model(options.model)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run the target."""
+    from keras_txl.export import export_onnx
+    from keras_txl.export import read_manifest
+
+    folder = export_onnx(
+        load_model(options.model),
+        options.output,
+        options.flavour,
+        options.memory_length,
+        options.opset,
+    )
+    manifest = read_manifest(folder)
+    size = manifest["files"]["model.onnx"]["bytes"] / 2**20
+    print(f"Wrote {folder}: {options.flavour}, {size:.1f} MiB.")
+    errors = manifest["check"]["max_abs_error"]
+    print(
+        "Largest difference to the Keras model: "
+        + ", ".join(f"{name} {error:.1e}" for name, error in errors.items())
+    )
