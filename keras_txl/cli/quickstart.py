@@ -176,6 +176,7 @@ def _train(
     """Train within the budget; returns model, history and steps."""
     from keras_txl.cli.progress import say
     from keras_txl.cli.training_plan import TrainingPlan
+    from keras_txl.cli.training_plan import needs_timing
     from keras_txl.cli.training_plan import steps_in
     from keras_txl.cli.training_run import TrainingHistory
     from keras_txl.cli.training_run import build_model
@@ -196,7 +197,10 @@ def _train(
     )
     lm = build_model(size, options.seed)
     imported = time.monotonic() - STARTED
-    step, step_seconds = measure_step(lm, stream, options.steps or 10**9)
+    step, step_seconds, timed = 0, 0.0, ""
+    if needs_timing(options.steps):
+        step, step_seconds = measure_step(lm, stream)
+        timed = f"{step_seconds * 1000:.0f} ms a step, "
     steps = options.steps
     if steps is None:
         batch = size.batch_size * size.segment_length
@@ -213,7 +217,7 @@ def _train(
     plan = TrainingPlan(max(steps, step), size.learning_rate)
     say(
         f"{stream.num_tokens:,} bytes to train on, {count_parameters(lm):,} "
-        f"parameters, {step_seconds * 1000:.0f} ms a step, {plan.steps} steps."
+        f"parameters, {timed}{plan.steps} steps."
     )
     history = TrainingHistory(stage / "history.csv", step)
     if step < plan.steps:

@@ -14,6 +14,8 @@ from keras_txl.cli.arguments import add_seed
 from keras_txl.cli.arguments import model_size
 from keras_txl.cli.arguments import positive_integer
 from keras_txl.cli.arguments import positive_number
+from keras_txl.cli.given_options import differing
+from keras_txl.cli.given_options import record_given
 from keras_txl.cli.model_folder import MODEL_NAME
 from keras_txl.cli.model_folder import check_texts
 from keras_txl.cli.model_folder import count_parameters
@@ -22,6 +24,10 @@ from keras_txl.cli.output_folder import check_output
 from keras_txl.cli.training_choices import TrainingChoices
 from keras_txl.cli.training_choices import add_training_choices
 from keras_txl.cli.training_choices import training_choices
+from keras_txl.cli.training_plan import OPEN_SCHEDULES
+from keras_txl.cli.training_plan import TrainingPlan
+from keras_txl.cli.training_plan import needs_timing
+from keras_txl.cli.training_plan import steps_in
 
 HELP = "train a model on a text"
 
@@ -42,6 +48,8 @@ examples:
   keras-txl train texts/ --output my_model --steps 5000 --hidden-dim 256
   keras-txl train book.txt --output my_model --random-starts --accumulate 4
   keras-txl train book.txt --output my_model --resume
+  keras-txl train book.txt --output other --steps 2000 --schedule constant
+  keras-txl train book.txt --output other --resume --steps 4000
 """
 
 CHECKPOINT_NAME = "checkpoint"
@@ -52,6 +60,7 @@ CHECKPOINT_SECONDS = 60
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the verb."""
+    record_given(parser)
     parser.add_argument(
         "corpus",
         metavar="CORPUS",
@@ -92,7 +101,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--resume",
         action="store_true",
         help="go on with the run in --output to its end, under its own "
-        "settings: all other options are ignored",
+        "settings; other options must be those of the run, but more --steps "
+        f"make it longer if its schedule is {' or '.join(OPEN_SCHEDULES)}",
     )
     again.add_argument(
         "--overwrite",
@@ -122,13 +132,15 @@ def run(options: argparse.Namespace) -> None:
     """Run the verb."""
     started = time.monotonic()
     if options.resume:
-        settings = _recorded_settings(options.output / CHECKPOINT_NAME)
+        settings = _resumed_settings(options)
     else:
         settings = {
             "size": dataclasses.asdict(model_size(options)),
             "choices": dataclasses.asdict(training_choices(options)),
             "seed": options.seed,
             "validation": options.validation,
+            "steps": options.steps,
+            "minutes": None if options.steps else options.minutes,
             "plan": None,
         }
     size = ModelSize(**settings["size"])
@@ -136,19 +148,34 @@ def run(options: argparse.Namespace) -> None:
     _train(options, settings, size, training, validation, started)
 
 
-def _recorded_settings(checkpoint: Path) -> dict[str, Any]:
-    """Settings of the run that is to go on."""
+def _resumed_settings(options: argparse.Namespace) -> dict[str, Any]:
+    """Settings of the run that is to go on, made longer if that is asked."""
     from keras_txl.training import read_checkpoint
 
     try:
-        return read_checkpoint(checkpoint)[1]["extra"]
+        state = read_checkpoint(options.output / CHECKPOINT_NAME)[1]
     except FileNotFoundError:
         raise FileNotFoundError(
             "--resume needs a run that was begun. Received: --output "
-            f"{str(checkpoint.parent)!r}, which has no checkpoint. Leave "
+            f"{str(options.output)!r}, which has no checkpoint. Leave "
             "--resume out to begin one, with --overwrite if the folder holds "
             "files."
         ) from None
+    settings: dict[str, Any] = state["extra"]
+    recorded = {**settings, **settings["size"], **settings["choices"]}
+    if settings["plan"] is not None:
+        del recorded["steps"]  # they may be more
+    different = differing(options, recorded)
+    if different:
+        raise ValueError(
+            "--resume goes on under the settings of the run. Received: "
+            f"{', '.join(different)}. Leave these options out, or begin anew "
+            "with --overwrite or another --output."
+        )
+    if settings["plan"] is not None and options.steps is not None:
+        plan = TrainingPlan(**settings["plan"]).longer(options.steps)
+        settings["plan"] = dataclasses.asdict(plan)
+    return settings
 
 
 def _load(
@@ -216,7 +243,7 @@ def _train(
     checkpoint.mkdir(parents=True, exist_ok=True)
     try:
         plan, step = _plan(
-            options, settings, lm, stream, step, checkpoint, held_out, started
+            settings, lm, stream, step, checkpoint, held_out, started
         )
         history.step = step
         if step < plan.steps:
@@ -243,7 +270,6 @@ def _train(
 
 
 def _plan(
-    options: argparse.Namespace,
     settings: dict[str, Any],
     lm: Any,
     stream: Any,
@@ -254,25 +280,20 @@ def _plan(
 ) -> tuple[Any, int]:
     """The plan of the run, made after timing some steps if it is new."""
     from keras_txl.cli.progress import say
-    from keras_txl.cli.training_plan import TrainingPlan
-    from keras_txl.cli.training_plan import steps_in
     from keras_txl.cli.training_run import measure_step
 
     if settings["plan"] is not None:
         return TrainingPlan(**settings["plan"]), step
-    steps = settings.get("steps", options.steps)
-    settings["steps"] = steps
-    step, step_seconds = measure_step(
-        lm,
-        stream,
-        steps or 10**9,
-        [_checkpoint(checkpoint, settings, None)],
-        step,
-    )
+    steps, timed = settings["steps"], ""
+    if needs_timing(steps, step):
+        step, step_seconds = measure_step(
+            lm, stream, [_checkpoint(checkpoint, settings, None)], step
+        )
+        timed = f"{step_seconds * 1000:.0f} ms a step, "
     if steps is None:
         spent = time.monotonic() - started
         steps = steps_in(
-            options.minutes * 60 - spent,
+            settings["minutes"] * 60 - spent,
             step_seconds,
             len(held_out) * step_seconds / 2,
         )
@@ -282,7 +303,7 @@ def _plan(
         settings["choices"]["schedule"],
         settings["choices"]["warmup"],
     )
-    say(f"{step_seconds * 1000:.0f} ms a step, {plan.steps} steps in all.")
+    say(f"{timed}{plan.steps} steps in all.")
     return plan, step
 
 

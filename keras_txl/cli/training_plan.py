@@ -8,6 +8,7 @@ a run is the same each time, whatever the machine.
 
 import math
 from dataclasses import dataclass
+from dataclasses import replace
 
 MEASURED_STEPS = 20
 """Steps that are trained, at a low rate, to learn how long a step takes."""
@@ -24,6 +25,9 @@ LAST_RATE = 0.05  # of the highest rate, at the end of cosine and line
 SCHEDULES = ("cosine", "linear", "inverse-square-root", "constant")
 """Courses of the learning rate after the warm-up."""
 
+OPEN_SCHEDULES = ("inverse-square-root", "constant")
+"""Those of them that do not depend on where the run ends."""
+
 
 @dataclass(frozen=True)
 class TrainingPlan:
@@ -34,17 +38,20 @@ class TrainingPlan:
         learning_rate: highest learning rate.
         schedule: course of the rate after the warm-up, of `SCHEDULES`.
         warmup: share of the run until the highest rate.
+        first_steps: steps of a run that was made longer, as it was begun:
+            slices and warm-up are theirs. None: `steps`.
     """
 
     steps: int
     learning_rate: float
     schedule: str = "cosine"
     warmup: float = WARM_UP
+    first_steps: int | None = None
 
     @property
     def steps_per_epoch(self) -> int:
         """Steps of a slice; the last slice may be shorter."""
-        return max(1, round(self.steps / SLICES))
+        return max(1, round((self.first_steps or self.steps) / SLICES))
 
     @property
     def epochs(self) -> int:
@@ -67,7 +74,10 @@ class TrainingPlan:
         Returns:
             The learning rate.
         """
-        warm_up = round(self.warmup * self.epochs)
+        first_steps = self.first_steps or self.steps
+        warm_up = round(
+            self.warmup * math.ceil(first_steps / self.steps_per_epoch)
+        )
         if self.warmup:  # at least one slice
             warm_up = max(1, warm_up)
         if epoch < warm_up:
@@ -80,6 +90,48 @@ class TrainingPlan:
         if self.schedule == "cosine":
             left = (1 - math.cos(math.pi * left)) / 2
         return self.learning_rate * (LAST_RATE + (1 - LAST_RATE) * left)
+
+    def longer(self, steps: int) -> "TrainingPlan":
+        """The same course over more steps: what was done stays as it was.
+
+        Args:
+            steps: steps of the whole run.
+
+        Returns:
+            The new plan.
+
+        Raises:
+            ValueError: if these are fewer steps, or if the rates depend on
+                where the run ends.
+        """
+        if steps < self.steps:
+            raise ValueError(
+                "A run cannot be made shorter. Received: --steps "
+                f"{steps} for a run of {self.steps} steps. Leave --steps out."
+            )
+        if steps > self.steps and self.schedule not in OPEN_SCHEDULES:
+            raise ValueError(
+                "A run can be made longer only if its learning rates do not "
+                f"depend on where it ends. Received: --steps {steps} for a "
+                f"run of {self.steps} steps with --schedule {self.schedule}. "
+                "Leave --steps out, or begin anew with --overwrite and "
+                f"--schedule {' or '.join(OPEN_SCHEDULES)}."
+            )
+        first_steps = self.first_steps or self.steps
+        return replace(self, steps=steps, first_steps=first_steps)
+
+
+def needs_timing(steps: int | None, done: int = 0) -> bool:
+    """Whether a run begins, or goes on, with steps that are timed.
+
+    Args:
+        steps: steps of the whole run. None: a time is given instead.
+        done: steps done before.
+
+    Returns:
+        `False` for short runs: their plan has all their steps.
+    """
+    return steps is None or done < MEASURED_STEPS < steps
 
 
 def steps_in(

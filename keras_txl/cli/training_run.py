@@ -174,7 +174,6 @@ class _Progress(keras.callbacks.Callback):
 def measure_step(
     lm: Any,
     stream: Any,
-    num_steps: int,
     callbacks: Sequence[Any] = (),
     step: int = 0,
 ) -> tuple[int, float]:
@@ -183,8 +182,6 @@ def measure_step(
     Args:
         lm: a compiled model.
         stream: a `SegmentStream`.
-        num_steps: steps of the whole run, if that is known, else a large
-            number; a short run is not trained beyond its end.
         callbacks: further callbacks of `fit`.
         step: steps done before, if a `ResumeTraining` among the callbacks
             goes on with a run.
@@ -192,7 +189,7 @@ def measure_step(
     Returns:
         Steps done, and the seconds of a step without compilation.
     """
-    last = max(step + 1, min(MEASURED_STEPS, num_steps))
+    last = max(step + 1, MEASURED_STEPS)
     with progress_bar("Compiling and timing") as update:
         progress = _Progress(update, step, last, last)
         begun = time.monotonic()

@@ -11,6 +11,7 @@ Axis letters: B rows (streams), T tokens of a segment.
 """
 
 from collections.abc import Iterator
+from functools import cached_property
 from threading import Lock
 from typing import Any
 
@@ -185,6 +186,11 @@ class SegmentStream(OrderedDataset):
     def pass_number(self) -> int:
         """Pass that reading by index has come to; 0 before it begins."""
         return self._index_pass or 0
+
+    @cached_property
+    def largest_id(self) -> int:
+        """Largest token id; a vocabulary must be larger."""
+        return int(self._ids.max())
 
     def __len__(self) -> int:
         return len(self._segment_lengths)

@@ -9,7 +9,6 @@ Axes: S keys (memory and segment), D hidden width.
 from typing import Any
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_txl.aliases import Tensor
@@ -66,9 +65,10 @@ def sinusoid(
     Reference:
         Dai et al. 2019 (arXiv 1901.02860), section 3.3.
     """
-    exponents = np.arange(0, hidden_dim, 2, dtype="float64") / hidden_dim
+    # A list of floats, as torch.compile cannot trace arrays of NumPy.
     frequencies = ops.convert_to_tensor(
-        np.power(10000.0, -exponents), dtype=dtype
+        [10000.0 ** (-index / hidden_dim) for index in range(0, hidden_dim, 2)],
+        dtype=dtype,
     )  # (D / 2,)
     angles = ops.cast(distances, dtype)[:, None] * frequencies  # (S, D / 2)
     return ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=-1)

@@ -8,10 +8,12 @@ from typing import Any
 
 import keras
 import keras_hub
+import numpy as np
 from keras import ops
 
 from keras_txl.aliases import Tensor
 from keras_txl.checks import check_keywords
+from keras_txl.data.segment_stream import SegmentStream
 from keras_txl.metrics import Perplexity
 from keras_txl.models.backbone import TransformerXLBackbone
 from keras_txl.models.causal_lm_preprocessor import (
@@ -28,6 +30,7 @@ from keras_txl.models.replicas import sum_over_replicas
 from keras_txl.models.scoring import ScoringMixin
 from keras_txl.models.stateful_model import StatefulModelMixin
 from keras_txl.models.text_generation import TextGenerationMixin
+from keras_txl.models.token_inputs import check_range
 from keras_txl.models.token_inputs import normalize_inputs
 from keras_txl.models.token_metrics import TokenMetrics
 from keras_txl.models.token_metrics import check_deferred_loss
@@ -233,6 +236,11 @@ class TransformerXLCausalLM(
                     "build the model with batch_size=None."
                 )
             return getattr(keras_hub.models.CausalLM, name).__get__(self)
+        stream = getattr(x, "stream", x)  # of its `repeat()`
+        if isinstance(stream, SegmentStream):
+            vocabulary_size = self.backbone.vocabulary_size
+            largest = np.array([stream.largest_id])
+            check_range("documents", largest, vocabulary_size)
         return functools.partial(getattr(keras.Model, name), self)
 
     # === Saving ===

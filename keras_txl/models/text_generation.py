@@ -22,6 +22,7 @@ from keras_txl.models.cached_decoding import text_step
 from keras_txl.models.prompts import check_prompts
 from keras_txl.models.text_encoding import encode_texts
 from keras_txl.models.token_decoding import StreamDecoder
+from keras_txl.models.token_inputs import check_vocabulary
 
 
 class TextGenerationMixin:
@@ -63,12 +64,15 @@ class TextGenerationMixin:
             str, list of str, or a dict of arrays, as the inputs.
 
         Raises:
-            ValueError: if a prompt is empty, or `memory` does not fit.
+            ValueError: if a prompt is empty or has ids outside the
+                vocabulary, or `memory` does not fit.
         """
         if stop_token_ids == "auto" and self.preprocessor is not None:
             end_token_id = self.preprocessor.tokenizer.end_token_id
             stop_token_ids = None if end_token_id is None else [end_token_id]
         check_prompts(inputs)
+        if isinstance(inputs, dict):
+            check_vocabulary(inputs, self.backbone.vocabulary_size)
         self._past = memory
         try:
             return super().generate(  # type: ignore[misc]

@@ -6,6 +6,7 @@ Axes: B rows, T segment.
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_txl.aliases import Tensor
@@ -90,6 +91,52 @@ def normalize_targets(targets: Any, token_ids: Tensor) -> Tensor:
     targets = _to_int32(targets)
     _check_shape("targets", targets, token_ids)
     return targets
+
+
+def check_vocabulary(
+    inputs: Any, vocabulary_size: int, targets: Any = None
+) -> None:
+    """Refuse arrays of NumPy with ids that the vocabulary has not.
+
+    JAX would answer such ids with NaN. Tensors are left alone: to look into
+    them would make the host wait for the device at each step.
+
+    Args:
+        inputs: as `normalize_inputs` accepts them. Ids on padding may be
+            anything.
+        vocabulary_size: int. Ids must be below it.
+        targets: further ids of the shape of `token_ids`, or `None`.
+
+    Raises:
+        ValueError: if an id is out of range.
+    """
+    given = inputs if isinstance(inputs, dict) else {"token_ids": inputs}
+    given = {name: ids for name, ids in given.items() if ids is not None}
+    if not all(isinstance(ids, np.ndarray) for ids in given.values()):
+        return
+    kept = np.ones(given["token_ids"].shape, bool)
+    if "document_ids" in given:
+        kept &= given["document_ids"] >= 0
+    if "padding_mask" in given:
+        kept &= given["padding_mask"].astype(bool)
+    for name, ids in (("token_ids", given["token_ids"]), ("targets", targets)):
+        if isinstance(ids, np.ndarray):
+            check_range(name, ids[kept], vocabulary_size)
+
+
+def check_range(name: str, ids: np.ndarray, vocabulary_size: int) -> None:
+    """Refuse ids that the vocabulary has not.
+
+    Raises:
+        ValueError: with one of them.
+    """
+    bad = ids[(ids < 0) | (ids >= vocabulary_size)]
+    if bad.size:
+        raise ValueError(
+            f"`{name}` must lie in [0, {vocabulary_size}), the vocabulary. "
+            f"Received: {bad[0]}. Use the tokenizer of the model, or build it "
+            "with a larger `vocabulary_size`."
+        )
 
 
 def _to_int32(values: Any) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 
 from keras_txl.aliases import Memory
 from keras_txl.aliases import Tensor
+from keras_txl.models.token_inputs import check_vocabulary
 from keras_txl.models.token_inputs import normalize_targets
 from keras_txl.models.value_function import compile_value_function
 from keras_txl.models.value_memory import check_memory
@@ -39,9 +40,11 @@ class ValueStepsMixin:
             memory after the segment.
 
         Raises:
-            ValueError: if the memory does not fit the model or the batch.
+            ValueError: if the memory does not fit the model or the batch, or
+                an array of NumPy has ids outside the vocabulary.
         """
-        inputs = self.normalize_inputs(inputs)
+        given, inputs = inputs, self.normalize_inputs(inputs)
+        check_vocabulary(given, self.backbone.vocabulary_size)
         memory = self._check_memory(memory, inputs["token_ids"])
         return self._value_function("step", self._step)(inputs, memory)
 
@@ -61,13 +64,15 @@ class ValueStepsMixin:
             0 on padding, and the memory after the segment.
 
         Raises:
-            ValueError: if the memory or the targets do not fit.
+            ValueError: if the memory or the targets do not fit, or an array
+                of NumPy has ids outside the vocabulary.
         """
-        inputs = self.normalize_inputs(inputs)
+        given, inputs = inputs, self.normalize_inputs(inputs)
         memory = self._check_memory(memory, inputs["token_ids"])
-        targets = normalize_targets(targets, inputs["token_ids"])
+        normal = normalize_targets(targets, inputs["token_ids"])
+        check_vocabulary(given, self.backbone.vocabulary_size, targets)
         function = self._value_function("token_losses", self._token_losses)
-        return function(inputs, targets, memory)
+        return function(inputs, normal, memory)
 
     def _check_memory(self, memory: Any, token_ids: Tensor) -> Memory:
         backbone = self.backbone

@@ -7,9 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_txl.cli.training_plan import LAST_RATE
+from keras_txl.cli.training_plan import MEASURED_STEPS
+from keras_txl.cli.training_plan import OPEN_SCHEDULES
 from keras_txl.cli.training_plan import SCHEDULES
 from keras_txl.cli.training_plan import VALIDATIONS
 from keras_txl.cli.training_plan import TrainingPlan
+from keras_txl.cli.training_plan import needs_timing
 from keras_txl.cli.training_plan import steps_in
 
 
@@ -74,6 +77,40 @@ def test_each_schedule_rises_along_the_warm_up(schedule):
 def test_each_schedule_has_its_course(schedule, formula):
     expected = [formula(slices) for slices in range(8, 40)]
     assert rates(schedule=schedule)[8:] == pytest.approx(expected)
+
+
+@given(
+    st.integers(1, 2000),
+    st.integers(0, 3000),
+    st.sampled_from(OPEN_SCHEDULES),
+    st.sampled_from([0.0, 0.05, 0.3]),
+)
+def test_a_longer_run_leaves_what_was_done(steps, more, schedule, warmup):
+    plan = TrainingPlan(steps, 1.0, schedule, warmup)
+    longer = plan.longer(steps + more)
+    assert longer.steps_per_epoch == plan.steps_per_epoch
+    assert longer.epochs * longer.steps_per_epoch >= steps + more
+    done = range(plan.epochs)
+    assert [longer.rate(e) for e in done] == [plan.rate(e) for e in done]
+    assert len(longer.validations) <= 2 * VALIDATIONS
+    again = longer.longer(steps + more + 1)
+    assert again == plan.longer(steps + more + 1)
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "linear"])
+def test_a_run_whose_rates_end_with_it_keeps_its_length(schedule):
+    plan = TrainingPlan(30, 1.0, schedule)
+    assert plan.longer(30).steps == 30
+    with pytest.raises(ValueError, match="or begin anew with --overwrite"):
+        plan.longer(31)
+    with pytest.raises(ValueError, match="cannot be made shorter"):
+        plan.longer(29)
+
+
+def test_short_runs_are_not_timed():
+    assert needs_timing(None) and needs_timing(MEASURED_STEPS + 1)
+    assert not needs_timing(MEASURED_STEPS)
+    assert not needs_timing(600, done=MEASURED_STEPS)
 
 
 def test_steps_fill_the_time_that_validations_leave():

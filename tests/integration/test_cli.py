@@ -267,7 +267,68 @@ def test_ctrl_c_leaves_a_checkpoint_that_resume_finishes(corpus, tmp_path):
 
 def test_resuming_a_finished_run_changes_nothing(trained, corpus, capsys):
     before = (trained / "history.csv").read_bytes()
-    code = main(["train", str(corpus), "--output", str(trained), "--resume"])
-    assert code == 0
-    assert "steps: 24" in capsys.readouterr().out
+    arguments = ["train", str(corpus), "--output", str(trained), "--resume"]
+    for same in ([], ["--steps", "24", *SIZES, "--seed", "0"]):
+        assert main([*arguments, *same]) == 0
+        assert "steps: 24" in capsys.readouterr().out
+        assert (trained / "history.csv").read_bytes() == before
+
+
+# What follows depends on no backend.
+@pytest.fixture(scope="module")
+def train_constantly(corpus, tmp_path_factory):
+    """Returns `train(name, *more)`: the folder of a run at one rate."""
+    folder = tmp_path_factory.mktemp("constant")
+
+    def train(name, *more):
+        arguments = ["train", str(corpus), "--output", str(folder / name)]
+        choices = ["--schedule", "constant", "--warmup", "0"]
+        assert main([*arguments, *SIZES, *choices, *more]) == 0
+        return folder / name
+
+    return train
+
+
+def columns(output, *names):
+    return [[row[name] for name in names] for row in read_rows(output)]
+
+
+@pytest.mark.backend("tensorflow")
+def test_a_run_can_be_made_longer(train_constantly, corpus, capsys):
+    short = train_constantly("longer", "--steps", "3")
+    told = capsys.readouterr().out
+    assert "steps: 3" in told  # a run of few steps tells everything, too
+    assert "training loss: " in told and "validation loss: " in told
+    first = read_rows(short)
+    assert [row["step"] for row in first] == ["1", "2", "3"]
+    assert first[-1]["val_loss"]
+    for _ in range(2):  # once it is as long, nothing more happens
+        train_constantly("longer", "--resume", "--steps", "6")
+        assert "steps: 6" in capsys.readouterr().out
+        assert read_rows(short)[:3] == first
+        assert len(read_rows(short)) == 6
+    whole = train_constantly("whole", "--steps", "6")
+    names = ("step", "learning_rate", "loss", "val_loss")
+    assert columns(short, *names) == columns(whole, *names)
+    arguments = ["train", str(corpus), "--output", str(short), "--resume"]
+    assert main([*arguments, "--steps", "3"]) == 1
+    assert "A run cannot be made shorter" in capsys.readouterr().err
+
+
+@pytest.mark.backend("tensorflow")
+def test_a_resumed_run_keeps_its_own_options(trained, corpus, capsys):
+    before = (trained / "history.csv").read_bytes()
+    arguments = ["train", str(corpus), "--output", str(trained), "--resume"]
+    for words, told in (
+        (
+            ["--hidden-dim", "128", "--random-starts", "--num-heads", "2"],
+            "Received: --hidden-dim 128 (the run: 16), --random-starts (the "
+            "run: without). Leave these options out",
+        ),
+        (["--minutes", "10"], "--minutes 10.0 (the run: without)"),
+        (["--validation", str(corpus)], "(the run: without)"),
+        (["--steps", "30"], "a run of 24 steps with --schedule cosine."),
+    ):
+        assert main([*arguments, *words]) == 1
+        assert told in capsys.readouterr().err
     assert (trained / "history.csv").read_bytes() == before

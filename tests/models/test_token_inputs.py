@@ -4,6 +4,9 @@ import keras
 import numpy as np
 import pytest
 
+from keras_txl.data import SegmentStream
+from keras_txl.evaluation import evaluate_stream
+from keras_txl.models.token_inputs import check_vocabulary
 from keras_txl.models.token_inputs import normalize_inputs
 from tests import tolerances
 from tests.oracles.value_losses import mean_loss
@@ -261,3 +264,46 @@ def test_every_form_trains_evaluates_and_predicts(small_lm, keys, source):
             tolerances.FLOAT32,
             f"predict, batch {number}",
         )
+
+
+# === Ids that the vocabulary has not: JAX would answer with NaN ===
+@pytest.mark.parametrize("bad", [17, -1])
+def test_ids_outside_the_vocabulary_are_told(small_lm, bad):
+    lm, memory = small_lm, small_lm.initial_memory(2)
+    wrong = IDS.copy()
+    wrong[1, 2] = bad
+    prompt = {"token_ids": wrong, "padding_mask": np.ones_like(KEEP)}
+    for name, use in (
+        ("token_ids", lambda: lm.step(wrong, memory)),
+        ("token_ids", lambda: lm.token_losses(prompt, IDS, memory)),
+        ("targets", lambda: lm.token_losses(IDS, wrong, memory)),
+        ("token_ids", lambda: lm.generate(prompt, stop_token_ids=None)),
+    ):
+        message = rf"`{name}` must lie in \[0, 17\).* Received: {bad}\. Use"
+        with pytest.raises(ValueError, match=message):
+            use()
+
+
+def test_a_stream_of_another_vocabulary_is_told(small_lm):
+    stream = SegmentStream([[3, 4, 99, 1, 2]], batch_size=2, segment_length=2)
+    assert stream.largest_id == 99
+    for use in (
+        lambda: small_lm.fit(stream),
+        lambda: small_lm.fit(stream.repeat(), steps_per_epoch=1),
+        lambda: small_lm.evaluate(stream),
+        lambda: evaluate_stream(
+            small_lm, [[3, 4, 99]], segment_length=2, batch_size=1
+        ),
+    ):
+        with pytest.raises(ValueError, match=r"lie in \[0, 17\).* Rec.*: 99"):
+            use()
+
+
+def test_padding_and_tensors_are_not_looked_into(small_lm):
+    wrong = np.where(documents_of(("padding_mask",)) < 0, 99, IDS)
+    check_vocabulary({"token_ids": wrong, "padding_mask": KEEP}, 17, wrong)
+    documents = np.where(KEEP, 0, -1)
+    check_vocabulary({"token_ids": wrong, "document_ids": documents}, 17, wrong)
+    check_vocabulary(keras.ops.convert_to_tensor(wrong), 17)
+    with pytest.raises(ValueError, match="Received: 99"):
+        check_vocabulary(wrong, 17)

@@ -271,6 +271,50 @@ def test_monitors_change_nothing_and_reach_files(compiled, stream, tmp_path):
     assert recording.epochs[0] != recording.epochs[1]
 
 
+def scalars_of(folder):
+    """What event files hold: values by name and step."""
+    import tensorflow as tf
+
+    found = {}
+    for path in sorted(folder.glob("events.*")):
+        for record in tf.data.TFRecordDataset(str(path)):
+            event = tf.compat.v1.Event.FromString(record.numpy())
+            for value in event.summary.value:
+                if value.metadata.plugin_data.plugin_name == "scalars":
+                    number = float(tf.make_ndarray(value.tensor))
+                    found.setdefault(value.tag, {})[event.step] = number
+    return found
+
+
+@pytest.mark.backend("tensorflow")  # which writes the files on any backend
+def test_monitors_reach_tensorboard(lm, stream, tmp_path):
+    recording, history = fit(
+        lm,
+        stream,
+        MemoryNorms(every_steps=2),
+        GradientNorms(stream.segment(0)),
+        AttentionEntropy(stream.segment(0), per_head=True),
+        keras.callbacks.TensorBoard(tmp_path, update_freq=1, write_graph=False),
+        epochs=2,
+    )
+    found = scalars_of(tmp_path / "train")
+    for name in (
+        "memory_norm/layer_1",
+        "gradient_norm",
+        "gradient_norm/transformer_layer_0",
+        "attention_entropy/layer_0/head_1",
+    ):
+        written = found[f"epoch_{name}"]
+        assert written == pytest.approx(dict(enumerate(history[name])))
+    steps = [
+        (step, logs["memory_norm/layer_1"])
+        for step, logs in enumerate(recording.batches, 1)
+        if "memory_norm/layer_1" in logs
+    ]
+    assert len(steps) == 2 * (len(stream) // 2)
+    assert found["batch_memory_norm/layer_1"] == pytest.approx(dict(steps))
+
+
 def test_a_monitor_of_ones_own(lm, stream):
     class Constant(Monitor):
         def measure(self):

@@ -99,6 +99,66 @@ def test_bad_gradients_show_in_weights_behind_a_finite_loss(lm, stream):
     assert "more is not finite, made by its gradient" in told
 
 
+@pytest.fixture(scope="module")
+def fragile_lm(make_lm):
+    """The gradients of layer 0 are not finite while a gain of it is 2."""
+    lm = make_lm(num_layers=2)
+    lm.compile(keras.optimizers.SGD(0.01, global_clipnorm=1.0))
+    norm = lm.backbone.transformer_layers[0].feed_forward_norm
+    call = norm.call
+
+    def fragile(inputs):
+        outputs = call(inputs)
+        gate = outputs * (norm.gamma[0] - 2.0)
+        return outputs + 1e-20 * keras.ops.sqrt(keras.ops.square(gate))
+
+    norm.call = fragile
+    return lm
+
+
+@pytest.mark.parametrize("searches", [False, True])
+def test_the_layer_of_the_first_bad_gradient_is_found(
+    fragile_lm, stream, searches
+):
+    lm = fragile_lm
+    randomize(lm, seed=5)
+
+    def gain(model):
+        return model.backbone.transformer_layers[0].feed_forward_norm.gamma
+
+    guard = NaNGuard(
+        batch_at=(lambda epoch, step: stream.segment(step, epoch))
+        if searches
+        else None
+    )
+    told = fails(
+        lm, stream, guard, Spoil(2, gain, value=2.0, epoch=2), epochs=2
+    )
+    assert "In step 3 of epoch 2, the weight " in told
+    count = len(lm.trainable_variables) - 1
+    assert f" and {count} more is not finite, made by its gradient" in told
+    assert searches == (
+        "going back from the loss, transformer_layer_0 is the first whose "
+        "gradients are not finite (transformer_layer_0/" in told
+    )
+    assert "transformer_layer_1" not in told
+    assert np.isnan(to_numpy(gain(lm))).all()  # as the bad step left it
+
+
+def test_a_search_needs_each_step_and_a_language_model():
+    with pytest.raises(ValueError, match="`batch_at` needs a look after each"):
+        NaNGuard(every_steps=2, batch_at=lambda epoch, step: None)
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", loss="mse")
+    with pytest.raises(ValueError, match="Received: Sequential. Leave it"):
+        model.fit(
+            np.ones((2, 2)),
+            np.ones((2, 1)),
+            callbacks=[NaNGuard(batch_at=lambda epoch, step: None)],
+            verbose=0,
+        )
+
+
 def test_a_bad_weight_is_told_before_training(lm, stream):
     variable = block(1)(lm)
     variable.assign(np.full(variable.shape, np.inf, "float32"))
