@@ -288,7 +288,7 @@ def test_a_run_interrupted_before_its_first_step_leaves_nothing(
     monkeypatch.setattr("keras_txl.cli.training_run.measure_step", interrupt)
     text.write_text("to be or not to be, " * 500)
     output = tmp_path / "my run"
-    code = main(["train", str(text), "--output", str(output), "--steps", "3"])
+    code = main(["train", str(text), "--output", str(output), "--steps", "30"])
     assert code == 130
     assert "Traceback" not in capsys.readouterr().err
     assert not output.exists()
