@@ -1,6 +1,7 @@
 """Arguments that several verbs share, and their types."""
 
 import argparse
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -137,6 +138,24 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
             default=default,
             metavar="N" if isinstance(default, int) else "X",
             help=text,
+        )
+
+
+def check_model_size(options: argparse.Namespace) -> None:
+    """Refuse a width that does not suit the heads and the sines.
+
+    Raises:
+        ValueError: if it is odd or no multiple of the number of heads.
+    """
+    width, heads = options.hidden_dim, options.num_heads
+    unit = math.lcm(heads, 2)
+    if width % unit:
+        near = sorted({max(width // unit, 1), width // unit + 1})
+        suited = " or ".join(str(number * unit) for number in near)
+        raise ValueError(
+            "--hidden-dim must be even and divisible by --num-heads. "
+            f"Received: --hidden-dim {width}, --num-heads {heads}. Use "
+            f"--hidden-dim {suited}, or another number of heads."
         )
 
 

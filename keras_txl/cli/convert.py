@@ -109,7 +109,9 @@ def check(options: argparse.Namespace) -> None:
             )
     elif not options.config.is_file():
         raise FileNotFoundError(
-            f"--config must be a file. Received: {str(options.config)!r}."
+            "--config must be a file that exists. Received: "
+            f"{str(options.config)!r}. Pass a JSON file; keras-txl convert "
+            "--help shows one."
         )
 
 

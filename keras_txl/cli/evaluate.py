@@ -13,6 +13,7 @@ from keras_txl.cli.model_folder import load_model
 from keras_txl.cli.model_folder import memory_length_of
 from keras_txl.cli.model_folder import read_documents
 from keras_txl.cli.model_folder import token_ids
+from keras_txl.cli.wording import counted
 
 HELP = "measure the loss on texts, for one or more memory lengths"
 
@@ -123,8 +124,8 @@ def _print_table(
     from rich.table import Table
 
     table = Table(
-        title=f"{num_documents} documents, {num_bytes:,} bytes, "
-        f"segments of {segment_length}",
+        title=f"{counted(num_documents, 'document')}, "
+        f"{counted(num_bytes, 'byte')}, segments of {segment_length}",
     )
     for name in ("memory (bytes)", "bits per byte", "nats per byte", "bytes/s"):
         table.add_column(name, justify="right")

@@ -46,8 +46,9 @@ memory buys, score, generate and save."""
 
 _EPILOG = """\
 Results go to stdout, progress to stderr. Exit codes: 0 success, 1 failure,
-2 wrong usage, 130 interrupted. The environment variable KERAS_BACKEND chooses
-tensorflow (the default), jax or torch.
+2 wrong usage, 130 interrupted (Ctrl-C), 143 terminated (SIGTERM). The
+environment variable KERAS_BACKEND chooses tensorflow (the default), jax or
+torch.
 
 Start here:
   keras-txl quickstart
@@ -94,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns:
         The exit code: 0 for success, 1 for failure, 130 when interrupted.
-        Wrong usage leaves through `SystemExit` with code 2.
+        Wrong usage leaves through `SystemExit` with code 2, SIGTERM with 143.
     """
     options = build_parser().parse_args(arguments)
     try:

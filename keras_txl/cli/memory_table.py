@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from keras_txl.cli.wording import counted
 from keras_txl.evaluation import BootstrapInterval
 from keras_txl.evaluation import StreamEvaluation
 from keras_txl.evaluation import bootstrap_difference
@@ -59,6 +60,13 @@ class MemoryTable:
                 rows.append(("memory 1x, zeroed", self.zeroed.bits_per_byte))
         return [*rows, *self.compressors.items()]
 
+    def documents_told(self, number: int | None = None) -> str:
+        """`number` documents or pieces of such; default: all of the table."""
+        number = self.num_documents if number is None else number
+        if self.was_cut:
+            return f"{counted(number, 'piece')} of documents"
+        return counted(number, "document")
+
     def verdict(self) -> str:
         """What the interval says, in a sentence."""
         interval = self.interval
@@ -67,11 +75,10 @@ class MemoryTable:
                 "The held-out text has a single document: there is no "
                 "interval for what memory buys."
             )
-        pieces = "pieces of documents" if self.was_cut else "documents"
         told = (
             f"Memory 1x minus memory 0: {interval.difference:+.4f} bits per "
             f"byte, 95 % interval [{interval.low:+.4f}, {interval.high:+.4f}] "
-            f"over {interval.num_documents} {pieces}."
+            f"over {self.documents_told(interval.num_documents)}."
         )
         if interval.high < 0:
             return f"{told} Memory lowers the figure."

@@ -25,10 +25,22 @@ def find_model(path: Path) -> Path:
 
     Raises:
         FileNotFoundError: if there is no model.
+        ValueError: if there are two.
     """
-    for candidate in (path / MODEL_NAME, path):
-        if (candidate / "config.json").is_file():
-            return candidate
+    found = [
+        candidate
+        for candidate in (path / MODEL_NAME, path)
+        if (candidate / "config.json").is_file()
+    ]
+    if len(found) == 2:
+        raise ValueError(
+            "A model folder must hold one model. Received: "
+            f"{str(path)!r}, which holds two: one itself and one in "
+            f"{MODEL_NAME}/. Pass {str(path / MODEL_NAME)!r}, or move that "
+            "folder away to use the other."
+        )
+    if found:
+        return found[0]
     if not path.exists():
         raise FileNotFoundError(
             f"There is no such model folder. Received: {str(path)!r}. Make "
@@ -53,7 +65,7 @@ def load_model(path: Path, memory_length: int | None = None) -> Any:
 
     Raises:
         FileNotFoundError: if there is no model.
-        ValueError: if it cannot be loaded.
+        ValueError: if there are two, or it cannot be loaded.
     """
     folder = find_model(path)
     from keras_txl.models import TransformerXLCausalLM

@@ -14,6 +14,7 @@ from typing import Any
 
 from keras_txl.cli.arguments import add_model_arguments
 from keras_txl.cli.arguments import add_seed
+from keras_txl.cli.arguments import check_model_size
 from keras_txl.cli.arguments import model_size
 from keras_txl.cli.arguments import positive_integer
 from keras_txl.cli.arguments import positive_number
@@ -103,6 +104,7 @@ def check(options: argparse.Namespace) -> None:
     """Refuse what cannot work, before Keras is imported."""
     if options.corpus != "stdlib":
         check_texts([options.corpus])
+    check_model_size(options)
     check_output(
         options.output,
         options.overwrite,

@@ -57,8 +57,7 @@ def write_report(
         "## What memory buys",
         "",
         f"Bits per byte on {table.num_bytes:,} held-out bytes in "
-        f"{table.num_documents} "
-        f"{'pieces of documents' if table.was_cut else 'documents'}, read in "
+        f"{table.documents_told()}, read in "
         f"segments of {table.segment_length}. The model was not trained on "
         "them. Only the memory differs between the rows of the model. In "
         '"zeroed" the memory has its length and no contents.',

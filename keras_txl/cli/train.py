@@ -11,6 +11,7 @@ from typing import Any
 from keras_txl.cli.arguments import ModelSize
 from keras_txl.cli.arguments import add_model_arguments
 from keras_txl.cli.arguments import add_seed
+from keras_txl.cli.arguments import check_model_size
 from keras_txl.cli.arguments import model_size
 from keras_txl.cli.arguments import positive_integer
 from keras_txl.cli.arguments import positive_number
@@ -28,6 +29,7 @@ from keras_txl.cli.training_plan import OPEN_SCHEDULES
 from keras_txl.cli.training_plan import TrainingPlan
 from keras_txl.cli.training_plan import needs_timing
 from keras_txl.cli.training_plan import steps_in
+from keras_txl.cli.wording import counted
 
 HELP = "train a model on a text"
 
@@ -120,6 +122,7 @@ def check(options: argparse.Namespace) -> None:
     if options.validation:
         check_texts([options.validation])
     if not options.resume:
+        check_model_size(options)
         check_output(
             options.output,
             options.overwrite,
@@ -236,8 +239,9 @@ def _train(
     else:
         _remove_earlier(options.output)
     say(
-        f"{stream.num_tokens:,} bytes in {stream.num_documents} documents, "
-        f"{count_parameters(lm):,} parameters, from step {step}."
+        f"{counted(stream.num_tokens, 'byte')} in "
+        f"{counted(stream.num_documents, 'document')}, "
+        f"{counted(count_parameters(lm), 'parameter')}, from step {step}."
     )
     history = TrainingHistory(options.output / HISTORY_NAME, step)
     checkpoint.mkdir(parents=True, exist_ok=True)

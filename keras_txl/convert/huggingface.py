@@ -5,15 +5,16 @@ The code is `TransfoXLLMHeadModel`, in that package until its version 4.57.
 
 from typing import Any
 
+from keras_txl.convert.model_building import build_model
 from keras_txl.convert.source_config import bin_arguments
 from keras_txl.convert.source_config import read_keys
 from keras_txl.convert.source_config import refuse_extended_context
 from keras_txl.convert.source_config import refuse_sampled_softmax
+from keras_txl.convert.source_config import refuse_square_projection
 from keras_txl.convert.source_config import shared_arguments
 from keras_txl.convert.weight_files import read_source
 from keras_txl.convert.weight_layout import assign_weights
 from keras_txl.convert.weight_names import pytorch_names
-from keras_txl.models import TransformerXLBackbone
 from keras_txl.models import TransformerXLCausalLM
 
 # The arguments of TransfoXLConfig and their defaults there.
@@ -96,8 +97,8 @@ def from_huggingface(
             have, or if weights do not fit.
     """
     config, arrays, source = read_source(config, weights)
-    arguments = {**_backbone_arguments(config), **backbone_overrides}
-    lm = TransformerXLCausalLM(TransformerXLBackbone(**arguments))
+    arguments = _backbone_arguments(config)
+    lm = build_model(arguments, backbone_overrides)
     assign_weights(lm, pytorch_names(lm, "transformer."), arrays, source)
     return lm
 
@@ -106,6 +107,7 @@ def _backbone_arguments(config: dict[str, Any]) -> dict[str, Any]:
     keys = read_keys(config, _DEFAULTS, _IGNORED)
     refuse_extended_context(keys)
     refuse_sampled_softmax(keys)
+    refuse_square_projection(keys)
     if keys["attn_type"] != 0:
         raise ValueError(
             "`attn_type` must be 0: Hugging Face has no other. Received: "

@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from keras_txl.convert.model_building import build_model
 from keras_txl.convert.source_config import REQUIRED
 from keras_txl.convert.source_config import bin_arguments
 from keras_txl.convert.source_config import read_keys
 from keras_txl.convert.source_config import refuse_extended_context
 from keras_txl.convert.source_config import refuse_sampled_softmax
+from keras_txl.convert.source_config import refuse_square_projection
 from keras_txl.convert.source_config import shared_arguments
 from keras_txl.convert.weight_files import read_source
 from keras_txl.convert.weight_layout import assign_weights
 from keras_txl.convert.weight_layout import read_weights
 from keras_txl.convert.weight_names import pytorch_names
-from keras_txl.models import TransformerXLBackbone
 from keras_txl.models import TransformerXLCausalLM
 
 # The constructor's arguments and their defaults there.
@@ -98,8 +99,8 @@ def from_original_pytorch(
         Dai et al. 2019 (arXiv 1901.02860).
     """
     config, arrays, source = read_source(config, weights)
-    arguments = {**_backbone_arguments(config), **backbone_overrides}
-    lm = TransformerXLCausalLM(TransformerXLBackbone(**arguments))
+    arguments = _backbone_arguments(config)
+    lm = build_model(arguments, backbone_overrides)
     assign_weights(lm, pytorch_names(lm), arrays, source)
     return lm
 
@@ -159,6 +160,7 @@ def _backbone_arguments(config: dict[str, Any]) -> dict[str, Any]:
     keys = read_keys(config, _DEFAULTS, _IGNORED)
     refuse_extended_context(keys)
     refuse_sampled_softmax(keys)
+    refuse_square_projection(keys)
     return {
         **shared_arguments(keys),
         **_position_arguments(keys),
@@ -177,13 +179,14 @@ def _position_arguments(keys: dict[str, Any]) -> dict[str, Any]:
     if attn_type not in _POSITIONS:
         raise ValueError(
             "`attn_type` must be 0, 1, 2 or 3. Received: attn_type="
-            f"{attn_type!r}."
+            f"{attn_type!r}. Leave it out for 0, the attention of the paper."
         )
     if attn_type in (2, 3) and keys["pre_lnorm"]:
         raise ValueError(
             "`pre_lnorm` must be False with attn_type 2 and 3: the original "
             "then normalizes keys and values but not queries, which no model "
-            f"here does. Received: attn_type={attn_type}, pre_lnorm=True."
+            f"here does. Received: attn_type={attn_type}, pre_lnorm=True. "
+            "Only post-norm models of these types can be read."
         )
     arguments = {
         "position": _POSITIONS[attn_type],
@@ -195,7 +198,8 @@ def _position_arguments(keys: dict[str, Any]) -> dict[str, Any]:
             raise ValueError(
                 "`tgt_len` is needed with attn_type 1 and 3: their tables have "
                 "tgt_len + mem_len rows. Received: attn_type="
-                f"{attn_type}, tgt_len=None."
+                f"{attn_type}, tgt_len=None. Pass the tgt_len of the run that "
+                "wrote the weights."
             )
         arguments["max_distance"] = keys["tgt_len"] + (keys["mem_len"] or 0)
     if attn_type == 3:  # the original does not clamp there

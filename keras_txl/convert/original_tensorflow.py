@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_txl.convert.model_building import build_model
 from keras_txl.convert.source_config import REQUIRED
 from keras_txl.convert.source_config import bin_arguments
 from keras_txl.convert.source_config import read_keys
@@ -18,7 +19,6 @@ from keras_txl.convert.source_config import shared_arguments
 from keras_txl.convert.weight_files import read_config
 from keras_txl.convert.weight_layout import assign_weights
 from keras_txl.convert.weight_names import tensorflow_names
-from keras_txl.models import TransformerXLBackbone
 from keras_txl.models import TransformerXLCausalLM
 
 # The flags of train_gpu.py that shape the model, and the two facts that it
@@ -78,14 +78,14 @@ def from_original_tensorflow(
 
     Raises:
         FileNotFoundError: if there is no checkpoint.
-        ValueError: if a key of `config` is missing or unknown, or if weights
-            do not fit.
+        ValueError: if a key of `config` is missing or unknown, if a file is
+            damaged, or if weights do not fit.
     """
     keys = _read_keys(read_config(config))
-    arguments = {**_backbone_arguments(keys), **backbone_overrides}
+    arguments = _backbone_arguments(keys)
     prefix = find_checkpoint(Path(checkpoint_prefix))
     arrays = read_checkpoint(prefix)
-    lm = TransformerXLCausalLM(TransformerXLBackbone(**arguments))
+    lm = build_model(arguments, backbone_overrides)
     table = tensorflow_names(lm, keys["proj_same_dim"])
     assign_weights(lm, table, arrays, prefix)
     return lm
@@ -129,15 +129,26 @@ def read_checkpoint(prefix: str) -> Mapping[str, np.ndarray]:
 
     Returns:
         Dict of variable names and arrays.
+
+    Raises:
+        ValueError: if a file of it is damaged or missing.
     """
     import tensorflow as tf
 
-    reader = tf.train.load_checkpoint(prefix)
-    return {
-        name: reader.get_tensor(name)
-        for name in reader.get_variable_to_shape_map()
-        if not _NO_WEIGHTS.match(name)
-    }
+    try:
+        reader = tf.train.load_checkpoint(prefix)
+        return {
+            name: reader.get_tensor(name)
+            for name in reader.get_variable_to_shape_map()
+            if not _NO_WEIGHTS.match(name)
+        }
+    except Exception as error:  # of several classes, none of them public
+        told = (str(error).splitlines() or [""])[0]
+        raise ValueError(
+            "The checkpoint must be whole: PREFIX.index and all of its "
+            f"PREFIX.data-* files. Received: {prefix!r} "
+            f"({type(error).__name__}: {told}). Copy them anew."
+        ) from error
 
 
 def _read_keys(config: dict[str, Any]) -> dict[str, Any]:

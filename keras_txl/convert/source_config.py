@@ -1,8 +1,11 @@
 """Configurations of other code as arguments of our backbone."""
 
 from collections.abc import Collection
+from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
+from numbers import Integral
+from numbers import Real
 from typing import Any
 
 REQUIRED = object()
@@ -25,7 +28,8 @@ def read_keys(
         Dict of exactly the keys of `defaults`.
 
     Raises:
-        ValueError: if a required key is missing or a key is unknown.
+        ValueError: if a required key is missing, a key is unknown or a value
+            is of another type.
     """
     missing = [
         key
@@ -38,9 +42,40 @@ def read_keys(
             "`config` must have the keys of the code that trained the model. "
             f"Received: missing keys: {', '.join(missing) or 'none'}; unknown "
             f"keys: {', '.join(unknown) or 'none'}. Known keys: "
-            f"{', '.join(defaults)}."
+            f"{', '.join(defaults)}. Add what is missing, and leave out or "
+            "rename what is unknown."
         )
-    return {key: config.get(key, default) for key, default in defaults.items()}
+    keys = {key: config.get(key, default) for key, default in defaults.items()}
+    wrong = [
+        f"{key}={keys[key]!r} (must be {kind})"
+        for key, default in defaults.items()
+        if (kind := _unlike(keys[key], default))
+    ]
+    if wrong:
+        raise ValueError(
+            "`config` must have values of the types of the code that trained "
+            f"the model. Received: {', '.join(wrong)}. Correct them, without "
+            "quotes around numbers."
+        )
+    return keys
+
+
+def _unlike(value: Any, default: Any) -> str | None:
+    """What the value of a key must be, if it is not; None may be anywhere."""
+    if value is None and default is not REQUIRED:
+        return None
+    if isinstance(default, bool):
+        return None if value in (True, False) else "true or false"
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if isinstance(default, float):
+        return None if number else "a number"
+    if isinstance(default, list):
+        listed = isinstance(value, Iterable) and not isinstance(value, str)
+        return None if listed else "a list"
+    if isinstance(default, int) or default is REQUIRED:
+        whole = number and isinstance(value, Integral)
+        return None if whole else "an integer"
+    return None
 
 
 def refuse_extended_context(keys: Mapping[str, Any]) -> None:
@@ -60,7 +95,32 @@ def refuse_sampled_softmax(keys: Mapping[str, Any]) -> None:
         raise ValueError(
             "`sample_softmax` must be -1: the original's sampled softmax "
             "cannot run as released, so it has no weights to convert. "
-            f"Received: sample_softmax={keys['sample_softmax']}."
+            f"Received: sample_softmax={keys['sample_softmax']}. Pass "
+            "sample_softmax=-1 for weights of the whole softmax, and "
+            "num_sampled to train with ours."
+        )
+
+
+def refuse_square_projection(keys: Mapping[str, Any]) -> None:
+    """Raise if one bin has a projection between two equal widths.
+
+    Without tails `div_val` makes nothing narrower, but any other than 1 adds
+    that projection in the PyTorch codes.
+    """
+    width = keys["d_model"] if keys["d_embed"] is None else keys["d_embed"]
+    if (
+        keys["div_val"] != 1
+        and not keys["cutoffs"]
+        and width == keys["d_model"]
+    ):
+        raise ValueError(
+            "`div_val` must be 1 without `cutoffs` where `d_embed` is "
+            "`d_model`: the source then has projections of one width to the "
+            "same, which no model here has. Received: "
+            f"div_val={keys['div_val']}, d_embed={width}, d_model="
+            f"{keys['d_model']}, no cutoffs. Multiply each table by its "
+            "projection (table @ projection.T), leave the projections out "
+            "and pass div_val=1; tie_weight=False if their products differ."
         )
 
 
@@ -94,7 +154,7 @@ def bin_arguments(
 
     Args:
         cutoffs: first ids of the tails; none for a plain softmax.
-        div_val: int.
+        div_val: int. Means nothing without tails.
         tied: whether a bin's projections are one; bins that it does not
             reach have two.
     """
@@ -103,7 +163,7 @@ def bin_arguments(
         : len(bins)
     ]
     if not cutoffs:
-        return {"div_val": div_val, "tie_projections": tie_projections[0]}
+        return {"tie_projections": tie_projections[0]}
     return {
         "cutoffs": list(cutoffs),
         "div_val": div_val,

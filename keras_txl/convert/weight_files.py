@@ -1,6 +1,7 @@
 """Configurations and arrays from files. Nothing runs code from a file."""
 
 import json
+import zipfile
 from collections.abc import Callable
 from collections.abc import Mapping
 from pathlib import Path
@@ -71,12 +72,14 @@ def read_config(config: Any) -> dict[str, Any]:
         value = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(
-            f"`config` must be a JSON file. Received: {str(path)!r} ({error})."
+            f"`config` must be a JSON file. Received: {str(path)!r} ({error}). "
+            "Write the arguments of the model as one JSON object."
         ) from error
     if not isinstance(value, dict):
         raise ValueError(
             "`config` must hold one JSON object of names and values. "
-            f"Received: {str(path)!r}, which holds a {type(value).__name__}."
+            f"Received: {str(path)!r}, which holds a {type(value).__name__}. "
+            'Write it as {"n_layer": 12, ...}.'
         )
     return value
 
@@ -101,7 +104,7 @@ def read_arrays(path: Any) -> Mapping[str, np.ndarray]:
     if reader is None:
         raise ValueError(
             f"`weights` must end in {', '.join(_READERS)}. Received: "
-            f"{str(file)!r}."
+            f"{str(file)!r}. Save the state_dict as one of these."
         )
     return reader(file)
 
@@ -128,7 +131,8 @@ def _check_exists(path: Path, name: str) -> None:
     if not path.exists():
         raise FileNotFoundError(
             f"`{name}` must be a file or folder that exists. Received: "
-            f"{str(path)!r}."
+            f"{str(path)!r}. Check the path; a folder needs {CONFIG_NAME} and "
+            f"one of {', '.join(WEIGHT_NAMES)}."
         )
 
 
@@ -154,7 +158,9 @@ def _read_npz(path: Path) -> Mapping[str, np.ndarray]:
     try:
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, zipfile.BadZipFile) as error:
+        if "pickle" in str(error):  # NumPy's advice would be to unpickle it
+            error = ValueError("it is no .npz archive, or holds objects")
         raise _unreadable(path, error) from error
 
 

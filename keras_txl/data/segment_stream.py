@@ -166,7 +166,8 @@ class SegmentStream(OrderedDataset):
             raise ValueError(
                 "`documents` must hold at least one document of two tokens, "
                 "an input and a target. Received: "
-                f"{self.num_documents} documents, {self.num_tokens} tokens. "
+                f"num_documents={self.num_documents}, num_tokens="
+                f"{self.num_tokens}. "
                 "Pass a longer text."
             )
         self._ids = join_arrays([arrays[number] for number in self._numbers])

@@ -127,6 +127,23 @@ def test_a_missing_checkpoint_says_what_a_prefix_is(checkpoint, tmp_path):
     assert "model.ckpt-9" in str(error.value)
 
 
+@pytest.mark.parametrize("damage", ["index", "data"])
+def test_a_damaged_checkpoint_says_which_files_it_needs(
+    damage, checkpoint, tmp_path
+):
+    source = checkpoint("hf_default")
+    write_checkpoint(tmp_path / "model.ckpt", tensorflow_arrays(source))
+    if damage == "index":
+        (tmp_path / "model.ckpt.index").write_bytes(b"short")
+    else:
+        (tmp_path / "model.ckpt.data-00000-of-00001").unlink()
+    config = tensorflow_config(source.config)
+    with pytest.raises(ValueError, match="must be whole") as error:
+        convert.from_original_tensorflow(tmp_path / "model.ckpt", config)
+    assert "PREFIX.data-*" in str(error.value)
+    assert str(tmp_path / "model.ckpt") in str(error.value)
+
+
 def test_weights_that_do_not_fit_are_listed(checkpoint, tmp_path):
     source = checkpoint("hf_default")
     arrays = tensorflow_arrays(source)

@@ -38,6 +38,19 @@ def test_npz_with_a_configuration_beside_it(source, tmp_path):
     assert_converted(source.convert(config, tmp_path / "other.npz"), source)
 
 
+def test_half_precision_safetensors_are_widened(source, tmp_path):
+    import ml_dtypes
+    from safetensors.numpy import save_file
+
+    name = "crit.out_layers.0.bias"
+    weights = dict(source.weights)
+    weights[name] = weights[name].astype(ml_dtypes.bfloat16)
+    save_file(weights, tmp_path / "model.safetensors")
+    lm = source.convert(weights=tmp_path)
+    expected = weights[name].astype("float32")
+    assert np.array_equal(to_numpy(lm.output_bias.bias), expected)
+
+
 def test_npz_in_a_folder(source, tmp_path):
     write_config(source, tmp_path)
     np.savez(tmp_path / "weights.npz", **source.weights)
@@ -128,8 +141,10 @@ def test_pickled_arrays_are_not_loaded(source, tmp_path):
     array = np.empty(1, dtype=object)
     array[0] = {"a": 1}
     np.savez(tmp_path / "weights.npz", a=array)
-    with pytest.raises(ValueError, match="file of named arrays"):
+    with pytest.raises(ValueError, match="file of named arrays") as error:
         source.convert(weights=tmp_path / "weights.npz")
+    assert "or holds objects" in str(error.value)
+    assert "allow_pickle" not in str(error.value)  # no advice to run it
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "weights.npz"])

@@ -76,6 +76,14 @@ def test_help_and_usage_errors_import_no_keras():
     assert done.returncode == 0, done.stderr
 
 
+def test_help_says_every_exit_code(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    out = " ".join(capsys.readouterr().out.split())
+    assert "0 success, 1 failure, 2 wrong usage, 130 interrupted" in out
+    assert "143 terminated (SIGTERM)" in out
+
+
 def test_version_is_told(capsys):
     with pytest.raises(SystemExit) as exit_:
         main(["--version"])

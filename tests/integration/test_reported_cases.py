@@ -149,8 +149,13 @@ def segment():
     return rng.integers(0, 17, (2, 2, 5)).astype("int32")
 
 
-def test_no_memory_equals_an_empty_memory_of_any_length(make_lm, segment):
+@pytest.mark.parametrize("run_eagerly", [False, True])
+def test_no_memory_equals_an_empty_memory_of_any_length(
+    run_eagerly, make_lm, segment
+):
+    """Not to the last bit: docs/decisions/0007-empty-memory.md."""
     lm = make_lm()
+    lm.run_eagerly = run_eagerly
     randomize(lm, seed=4)
     expected = losses_with_slots(lm, segment, 0)
     for slots in (1, 6, 17):
@@ -160,12 +165,18 @@ def test_no_memory_equals_an_empty_memory_of_any_length(make_lm, segment):
         )
 
 
-def test_what_stands_in_empty_slots_is_never_read(make_lm, segment):
+@pytest.mark.parametrize("run_eagerly", [False, True])
+def test_finite_numbers_in_empty_slots_change_no_bit(
+    run_eagerly, make_lm, segment
+):
     lm = make_lm()
+    lm.run_eagerly = run_eagerly
     randomize(lm, seed=4)
-    expected = losses_with_slots(lm, segment, 6)
-    found = losses_with_slots(lm, segment, 6, fill=100.0)
-    assert_close(found, expected, tolerances.EXACT, "losses")
+    for slots in (1, 6, 17):
+        expected = losses_with_slots(lm, segment, slots)
+        for fill in (100.0, -1e30):
+            found = losses_with_slots(lm, segment, slots, fill=fill)
+            assert_close(found, expected, tolerances.EXACT, f"{fill}")
 
 
 def test_zeros_that_are_attended_are_another_function(make_lm, segment):

@@ -1,0 +1,9 @@
+"""Numbers with their nouns."""
+
+from keras_txl.cli.wording import counted
+
+
+def test_one_is_no_plural_and_thousands_are_marked():
+    assert counted(1, "document") == "1 document"
+    assert counted(0, "document") == "0 documents"
+    assert counted(1234, "byte") == "1,234 bytes"
