@@ -5,6 +5,8 @@ Axes: B rows, T segment, M memory slots.
 
 import os
 import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from keras_txl.export.manifest import describe_model
 from keras_txl.export.manifest import write_manifest
 from keras_txl.export.memory_format import check_memory_format
 from keras_txl.export.rebuild import call_on_tensorflow
+from keras_txl.export.serving_files import write_server_files
 from keras_txl.export.staging import staged_folder
 
 FLOAT32 = 1e-5
@@ -26,6 +29,9 @@ FLOAT32 = 1e-5
 LOW_PRECISION = 5e-2
 """The same if weights or memory are in fewer bits."""
 
+_FILES = "keras_txl.export.saved_model_files"
+_CHECK = "keras_txl.export.saved_model_check"
+
 
 def export_saved_model(
     lm: Any,
@@ -33,12 +39,21 @@ def export_saved_model(
     version: int | None = None,
     memory_length: int | None = None,
     memory_format: str = "float32",
+    num_sessions: int | None = None,
+    stop_token_ids: Sequence[int] | None = None,
 ) -> Path:
     """Write a model as a SavedModel that TensorFlow Serving loads.
 
+    Its signatures are `step` (also `serving_default`), `score`,
+    `initial_memory`, `generate` and, if the model has a tokenizer,
+    `generate_text`. A tokenizer that needs operations of another library than
+    TensorFlow gets an archive of its own, with `generate_text` alone, in the
+    folder `path` + `_text`. Without memory (M of 0) nothing is generated.
+
     Before the version folder appears, a fresh process without Keras loads it
     and reads segments of lengths 1 to 16 in four sessions of one and three
-    rows with memory fed back; every result must be the Keras model's.
+    rows with memory fed back; every result must be the Keras model's. Beside
+    the versions stand `models.config` and `batching.config` for the server.
 
     Args:
         lm: a `TransformerXLCausalLM`, on any backend.
@@ -49,6 +64,10 @@ def export_saved_model(
             model's `eval_memory_length`.
         memory_format: how memory travels: `"float32"`, `"bfloat16"` (half of
             the bytes) or `"int8"` (a quarter; `memory_scale` goes along).
+        num_sessions: int. Adds `session_step`, whose memory stays on the
+            server, for this many sessions at once. `None`: no such thing.
+        stop_token_ids: ids that end a generated row. Defaults to the end
+            token of the tokenizer, if there is one.
 
     Returns:
         The version folder.
@@ -58,92 +77,89 @@ def export_saved_model(
         FileExistsError: if the version is there already.
         ValueError: if an argument is out of range.
     """
-    memory_format = check_memory_format(memory_format)
+    check_memory_format(memory_format)
     check_optional_integer("memory_length", memory_length, 0)
+    check_optional_integer("num_sessions", num_sessions, 1)
     if memory_length is None:
         memory_length = lm.backbone.memory_layers[0].slots(training=False)
-    folder = _version_folder(Path(path), version)
-    exact = lm.backbone.compute_dtype == "float32"
-    exact = exact and memory_format == "float32"
-    manifest: dict[str, Any] = {
+    path = Path(path)
+    folder = _version_folder(path, version)
+    text_folder = path.with_name(f"{path.name}_text") / folder.name
+    exact = memory_format == lm.backbone.compute_dtype == "float32"
+    tolerance = FLOAT32 if exact else LOW_PRECISION
+    manifest = {
         "target": "saved_model",
         **describe_model(lm, memory_length),
         "memory_format": memory_format,
     }
-    with (
-        staged_folder(folder) as stage,
-        tempfile.TemporaryDirectory(prefix="keras_txl_") as scratch,
-    ):
-        expected = Path(scratch, "expected.npz")
-        arrays: dict[str, Any] = expected_values(lm, memory_length)
-        np.savez(expected, **arrays)
-        manifest["signatures"] = call_on_tensorflow(
-            f"{__name__}:write_saved_model",
+    if stop_token_ids is not None:
+        stops = [check_integer("stop_token_ids", i, 0) for i in stop_token_ids]
+        manifest["sampling"]["stop_token_ids"] = stops
+    stops = manifest["sampling"]["stop_token_ids"]
+    others: list[Path] = []
+    with ExitStack() as stack:
+        stage = stack.enter_context(staged_folder(folder))
+        written = call_on_tensorflow(
+            f"{_FILES}:write_saved_model",
             lm,
             folder=str(stage),
             memory_length=memory_length,
             memory_format=memory_format,
+            num_sessions=num_sessions,
+            stop_token_ids=stops,
         )
-        manifest["check"] = call_in_fresh_process(
-            "keras_txl.export.saved_model_check:check_saved_model",
-            {
-                "folder": str(stage),
-                "expected": str(expected),
-                "tolerance": FLOAT32 if exact else LOW_PRECISION,
-            },
-        )
-        write_manifest(stage, manifest)
+        checked = _check(lm, memory_length, stage, written, tolerance)
+        needs = written["foreign_operations"]
+        if needs:
+            manifest["text_archive"] = text_folder.parent.name
+        _finish(stage, manifest, written, checked)
+        if needs:
+            stage = stack.enter_context(staged_folder(text_folder))
+            written = call_on_tensorflow(
+                f"{_FILES}:write_text_model",
+                lm,
+                folder=str(stage),
+                memory_length=memory_length,
+                stop_token_ids=stops,
+            )
+            checked = call_in_fresh_process(
+                f"{_CHECK}:check_text_model",
+                {"folder": str(stage), "texts": written["texts"]},
+            )
+            manifest["foreign_operations"] = needs
+            _finish(stage, manifest, written, checked)
+            others = [text_folder.parent]
+    write_server_files(path, *others)
     return folder
 
 
-def write_saved_model(
-    lm: Any, folder: str, memory_length: int, memory_format: str
-) -> dict[str, Any]:
-    """Write the files. Keras runs on TensorFlow.
-
-    Args:
-        lm: a `TransformerXLCausalLM`.
-        folder: where the files go.
-        memory_length: int M.
-        memory_format: see `memory_format.py`.
-
-    Returns:
-        Shape and dtype of each input and output of each signature.
-    """
-    import tensorflow as tf
-
-    from keras_txl.export.signatures import StreamSignatures
-
-    functions = StreamSignatures(lm, memory_length, memory_format).functions()
-    concrete = {
-        name: function.get_concrete_function()
-        for name, function in functions.items()
-    }
-    module = tf.Module()
-    captured = (v for function in concrete.values() for v in function.variables)
-    module.weights = list({id(v): v for v in captured}.values())
-    tf.saved_model.save(
-        module,
-        folder,
-        signatures={**concrete, "serving_default": concrete["step"]},
-        options=tf.saved_model.SaveOptions(experimental_custom_gradients=False),
-    )
-    return {name: _describe(function) for name, function in concrete.items()}
+def _check(
+    lm: Any,
+    memory_length: int,
+    stage: Path,
+    written: dict[str, Any],
+    tolerance: float,
+) -> Any:
+    with tempfile.TemporaryDirectory(prefix="keras_txl_") as scratch:
+        expected = Path(scratch, "expected.npz")
+        arrays: dict[str, Any] = expected_values(lm, memory_length)
+        np.savez(expected, **arrays)
+        return call_in_fresh_process(
+            f"{_CHECK}:check_saved_model",
+            {
+                "folder": str(stage),
+                "expected": str(expected),
+                "tolerance": tolerance,
+                "texts": written["texts"],
+            },
+        )
 
 
-def _describe(function: Any) -> dict[str, Any]:
-    (inputs,) = function.structured_input_signature[0]
-
-    def told(specs: dict[str, Any]) -> dict[str, Any]:
-        return {
-            name: {"shape": spec.shape.as_list(), "dtype": spec.dtype.name}
-            for name, spec in sorted(specs.items())
-        }
-
-    return {
-        "inputs": told(inputs),
-        "outputs": told(function.structured_outputs),
-    }
+def _finish(
+    stage: Path, manifest: dict[str, Any], written: Any, checked: Any
+) -> None:
+    told = {"signatures": written["signatures"], "check": checked}
+    write_manifest(stage, {**manifest, **told})
 
 
 def _version_folder(path: Path, version: int | None) -> Path:

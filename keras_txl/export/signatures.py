@@ -99,9 +99,8 @@ class StreamSignatures:
         rows = tf.shape(request["rows"])[0]
         shape = (rows, *self.memory_shapes["memory"][0][1:])
         states = tf.zeros(shape, self.backbone.memory_dtype)
-        return self._write(
-            {"states": states, "length": tf.zeros(rows, "int32")}
-        )
+        length = tf.zeros(rows, tf.int32)
+        return self._write({"states": states, "length": length})
 
     def _read(self, request: Tensors) -> tuple[Tensors, Memory, Tensor]:
         """A request as inputs and memory of the backbone, and targets."""

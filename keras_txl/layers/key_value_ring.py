@@ -179,28 +179,34 @@ def write_slot(rows: Tensor, slot: Tensor, row: Tensor) -> Tensor:
         The rows.
     """
     writers = {
-        "tensorflow": _write_tensorflow_variable,
+        "tensorflow": _write_with_tensorflow,
         "torch": _write_torch_tensor,
     }
     writer = writers.get(keras.backend.backend())
-    if writer is not None and writer(rows, slot, row):
-        return rows
+    if writer is not None:
+        return writer(rows, slot, row)
     start = [*([0] * (len(rows.shape) - 2)), ops.cast(slot, "int32"), 0]
     return ops.slice_update(rows, ops.stack(start), row)
 
 
-def _write_tensorflow_variable(rows: Tensor, slot: Tensor, row: Tensor) -> bool:
+def _write_with_tensorflow(rows: Tensor, slot: Tensor, row: Tensor) -> Tensor:
     import tensorflow as tf
 
-    if not isinstance(rows, tf.Variable):
-        return False
-    rows[..., slot : slot + 1, :].assign(row)
-    return True
+    if isinstance(rows, tf.Variable):
+        rows[..., slot : slot + 1, :].assign(row)
+        return rows
+    # Keras would take an operation of XLA, which few servers have.
+    *_, slots, width = tf.unstack(tf.shape(rows))
+    flat = tf.reshape(rows, [-1, width])
+    places = tf.range(slot, tf.shape(flat)[0], slots)
+    flat = tf.tensor_scatter_nd_update(
+        flat, places[:, None], tf.reshape(row, [-1, width])
+    )
+    return tf.ensure_shape(tf.reshape(flat, tf.shape(rows)), rows.shape)
 
 
-def _write_torch_tensor(rows: Tensor, slot: Tensor, row: Tensor) -> bool:
-    rows.index_copy_(-2, slot.reshape(1).long(), row)
-    return True
+def _write_torch_tensor(rows: Tensor, slot: Tensor, row: Tensor) -> Tensor:
+    return rows.index_copy_(-2, slot.reshape(1).long(), row)
 
 
 def _turn(rows: Tensor, places: Tensor) -> Tensor:

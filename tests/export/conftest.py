@@ -1,16 +1,36 @@
 """One exported model for all tests that only look at it."""
 
+import numpy as np
 import pytest
+
+from tests.oracles.weights import randomize
 
 
 @pytest.fixture(scope="session")
-def exported(make_lm, tmp_path_factory):
-    """A tiny model and its version folder."""
+def served_lm(make_lm):
+    """A tiny model over bytes whose logits are far apart."""
+    from keras_txl.models import TransformerXLCausalLMPreprocessor
+    from keras_txl.tokenizers import TransformerXLByteTokenizer
+
+    lm = make_lm(vocabulary_size=256, batch_size=None)
+    lm.preprocessor = TransformerXLCausalLMPreprocessor(
+        TransformerXLByteTokenizer()
+    )
+    randomize(lm, seed=5, scale=1.0)
+    # Without biases no token is the likeliest everywhere.
+    for weight in lm.weights:
+        if weight.name in ("bias", "beta"):
+            weight.assign(np.zeros(weight.shape))
+    return lm
+
+
+@pytest.fixture(scope="session")
+def exported(served_lm, tmp_path_factory):
+    """The model and its version folder, with two server-side sessions."""
     from keras_txl.export import export_saved_model
 
-    lm = make_lm()
     path = tmp_path_factory.mktemp("served") / "tiny"
-    return lm, export_saved_model(lm, path)
+    return served_lm, export_saved_model(served_lm, path, num_sessions=2)
 
 
 @pytest.fixture(scope="session")

@@ -11,9 +11,20 @@ from keras_txl.export import verify_manifest
 def test_a_version_folder_appears_with_its_manifest(exported):
     _, folder = exported
     assert folder.name == "1"
-    assert sorted(entry.name for entry in folder.parent.iterdir()) == ["1"]
+    assert sorted(entry.name for entry in folder.parent.iterdir()) == [
+        "1",
+        "batching.config",
+        "models.config",
+    ]
     manifest = verify_manifest(folder)
-    assert set(manifest["signatures"]) >= {"step", "score", "initial_memory"}
+    assert set(manifest["signatures"]) == {
+        "generate",
+        "generate_text",
+        "initial_memory",
+        "score",
+        "session_step",
+        "step",
+    }
     errors = manifest["check"]["max_abs_error"]
     assert set(errors) == {"logits", "token_losses", "memory", "memory_length"}
     assert max(errors.values()) <= 1e-5

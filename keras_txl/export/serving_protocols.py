@@ -1,0 +1,294 @@
+"""How a signature is called on a server: four protocols, one method.
+
+Only the gRPC client needs a package (`tensorflow-serving-api`).
+"""
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+KSERVE_TYPES = {
+    "bool": "BOOL",
+    "float32": "FP32",
+    "int32": "INT32",
+    "int8": "INT8",
+    "object": "BYTES",
+}
+
+
+class RequestError(ValueError):
+    """The server refused a request; to send it again would not help."""
+
+
+class ServerUnavailableError(ConnectionError):
+    """The server did not answer; the request may be sent again."""
+
+
+class TensorFlowServingRest:
+    """The REST interface of TensorFlow Serving, `:predict` by columns.
+
+    Numbers travel as text: for large memories gRPC is faster, and memory in
+    bfloat16 needs it.
+
+    Args:
+        address: such as `"http://localhost:8501"`.
+        model: name of the model.
+        version: int. `None`: the newest that is loaded.
+        timeout: seconds for one request.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        model: str,
+        version: int | None = None,
+        timeout: float = 60.0,
+    ) -> None:
+        place = "" if version is None else f"/versions/{version}"
+        self.url = f"{address.rstrip('/')}/v1/models/{model}{place}:predict"
+        self.timeout = timeout
+
+    def predict(
+        self, signature: str, inputs: Mapping[str, Array]
+    ) -> dict[str, Array]:
+        """Run a signature.
+
+        Args:
+            signature: its name.
+            inputs: arrays by name; strings as arrays of `object`.
+
+        Returns:
+            Arrays by name. A single output has the name `output`.
+
+        Raises:
+            RequestError: if the server refuses the request.
+            ServerUnavailableError: if it does not answer.
+        """
+        body = {
+            "signature_name": signature,
+            "inputs": {k: _to_json(value) for k, value in inputs.items()},
+        }
+        outputs = _post(self.url, body, self.timeout)["outputs"]
+        if not isinstance(outputs, dict):
+            outputs = {"output": outputs}
+        return {name: _from_json(value) for name, value in outputs.items()}
+
+
+class KServeV1:
+    """KServe's first protocol: rows of JSON at `/v1/models/MODEL:predict`.
+
+    The protocol knows no signatures; servers that have several read the key
+    `signature_name`, as TensorFlow Serving does.
+
+    Args:
+        address: such as `"http://localhost:8080"`.
+        model: name of the model.
+        timeout: seconds for one request.
+    """
+
+    def __init__(self, address: str, model: str, timeout: float = 60.0) -> None:
+        self.url = f"{address.rstrip('/')}/v1/models/{model}:predict"
+        self.timeout = timeout
+
+    def predict(
+        self, signature: str, inputs: Mapping[str, Array]
+    ) -> dict[str, Array]:
+        """Run a signature, see `TensorFlowServingRest.predict`."""
+        columns = {name: _to_json(value) for name, value in inputs.items()}
+        rows = zip(*columns.values(), strict=True)
+        body = {
+            "signature_name": signature,
+            "instances": [dict(zip(columns, row, strict=True)) for row in rows],
+        }
+        predictions = _post(self.url, body, self.timeout)["predictions"]
+        if not isinstance(predictions[0], dict):
+            predictions = [{"output": value} for value in predictions]
+        return {
+            name: _from_json([row[name] for row in predictions])
+            for name in predictions[0]
+        }
+
+
+class KServeV2:
+    """KServe's second protocol (Open Inference Protocol), as Triton has it.
+
+    The protocol knows no signatures: a model serves one, or reads the
+    parameter `signature_name`.
+
+    Args:
+        address: such as `"http://localhost:8000"`.
+        model: name of the model.
+        timeout: seconds for one request.
+        parameters: of every request.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        model: str,
+        timeout: float = 60.0,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.url = f"{address.rstrip('/')}/v2/models/{model}/infer"
+        self.timeout = timeout
+        self.parameters = dict(parameters or {})
+
+    def predict(
+        self, signature: str, inputs: Mapping[str, Array]
+    ) -> dict[str, Array]:
+        """Run a signature, see `TensorFlowServingRest.predict`."""
+        body = {
+            "parameters": {"signature_name": signature, **self.parameters},
+            "inputs": [
+                {
+                    "name": name,
+                    "shape": list(value.shape),
+                    "datatype": KSERVE_TYPES[value.dtype.name],
+                    "data": _flat(value),
+                }
+                for name, value in inputs.items()
+            ],
+        }
+        types = {kserve: name for name, kserve in KSERVE_TYPES.items()}
+        return {
+            output["name"]: np.array(
+                output["data"], types[output["datatype"]]
+            ).reshape(output["shape"])
+            for output in _post(self.url, body, self.timeout)["outputs"]
+        }
+
+
+class TensorFlowServingGrpc:
+    """The gRPC interface of TensorFlow Serving.
+
+    Answers may be as large as they are: gRPC's limit of 4 MB, which memory
+    can exceed, is lifted.
+
+    Args:
+        address: such as `"localhost:8500"`.
+        model: name of the model.
+        version: int. `None`: the newest that is loaded.
+        timeout: seconds for one request.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        model: str,
+        version: int | None = None,
+        timeout: float = 60.0,
+    ) -> None:
+        try:
+            import grpc
+            from tensorflow_serving.apis import prediction_service_pb2_grpc
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                "The gRPC client needs the package tensorflow-serving-api. "
+                "Install it with: pip install 'keras-txl[serving]'"
+            ) from error
+        options = [
+            ("grpc.max_receive_message_length", -1),
+            ("grpc.max_send_message_length", -1),
+        ]
+        self.channel = grpc.insecure_channel(address, options)
+        self._stub = prediction_service_pb2_grpc.PredictionServiceStub(
+            self.channel
+        )
+        self.model = model
+        self.version = version
+        self.timeout = timeout
+
+    def predict(
+        self, signature: str, inputs: Mapping[str, Array]
+    ) -> dict[str, Array]:
+        """Run a signature, see `TensorFlowServingRest.predict`."""
+        import grpc
+        import tensorflow as tf
+        from tensorflow_serving.apis import predict_pb2
+
+        request = predict_pb2.PredictRequest()
+        request.model_spec.name = self.model
+        request.model_spec.signature_name = signature
+        if self.version is not None:
+            request.model_spec.version.value = self.version
+        for name, value in inputs.items():
+            request.inputs[name].CopyFrom(tf.make_tensor_proto(value))
+        try:
+            answer = self._stub.Predict(request, self.timeout)
+        except grpc.RpcError as error:
+            again = (
+                grpc.StatusCode.UNAVAILABLE,
+                grpc.StatusCode.DEADLINE_EXCEEDED,
+                grpc.StatusCode.ABORTED,
+            )
+            if error.code() in again:
+                raise ServerUnavailableError(error.details()) from error
+            raise RequestError(error.details()) from error
+        return {
+            name: np.array(tf.make_ndarray(value))
+            for name, value in answer.outputs.items()
+        }
+
+
+def _post(url: str, body: dict[str, Any], timeout: float) -> Any:
+    request = urllib.request.Request(
+        url,
+        json.dumps(body).encode(),
+        {"Content-Type": "application/json"},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=timeout) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        told = error.read().decode("utf-8", "replace")
+        if error.code in (502, 503, 504):
+            raise ServerUnavailableError(told) from error
+        raise RequestError(told) from error
+    except (OSError, ValueError) as error:
+        # Also an answer that was cut off.
+        raise ServerUnavailableError(f"{url}: {error}") from error
+
+
+def _flat(value: Array) -> list[Any]:
+    if value.dtype == object:
+        return [_text(item) for item in value.ravel()]
+    flat: list[Any] = value.ravel().tolist()
+    return flat
+
+
+def _to_json(value: Array) -> Any:
+    if value.dtype == object:
+        return _nested(value, _text)
+    return value.tolist()
+
+
+def _nested(value: Array, change: Any) -> Any:
+    return [
+        _nested(item, change) if isinstance(item, np.ndarray) else change(item)
+        for item in value
+    ]
+
+
+def _text(item: Any) -> str:
+    """A string as JSON has it; bytes must be UTF-8."""
+    try:
+        return item.decode() if isinstance(item, bytes) else str(item)
+    except UnicodeDecodeError as error:
+        raise RequestError(
+            f"Texts must be UTF-8. Received: {item!r}. Decode them first."
+        ) from error
+
+
+def _from_json(values: Any) -> Array:
+    array = np.asarray(values)
+    if array.dtype == np.float64:
+        return array.astype("float32")
+    if array.dtype == np.int64:
+        return array.astype("int32")
+    return array.astype(object) if array.dtype.kind == "U" else array

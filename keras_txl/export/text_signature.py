@@ -1,0 +1,104 @@
+"""`generate_text`: strings in, strings out, the tokenizer in the graph.
+
+Any tokenizer works whose `tokenize` gives a ragged tensor and whose
+`detokenize` takes one inside a `tf.function`. What it is made of decides
+where the signature can live: TensorFlow's own operations load everywhere,
+others only where their library is linked in. (TensorFlow only.)
+
+Axes: B rows, P prompt.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from keras_txl.export.generate_signature import SETTINGS
+from keras_txl.export.generate_signature import GenerateSignature
+from keras_txl.export.graph_checks import checked
+from keras_txl.export.graph_checks import same_rows
+from keras_txl.export.signatures import Shapes
+from keras_txl.export.signatures import Tensors
+
+GENERATE_TEXT: Shapes = {"prompts": ((None,), "string"), **SETTINGS}
+
+
+class GenerateTextSignature:
+    """Continues texts, each row by settings of its own.
+
+    Args:
+        lm: a `TransformerXLCausalLM` with a preprocessor.
+        generate: the signature over ids.
+    """
+
+    def __init__(self, lm: Any, generate: GenerateSignature) -> None:
+        self.preprocessor = lm.preprocessor
+        self.tokenizer = lm.preprocessor.tokenizer
+        self.generate = generate
+
+    def __call__(self, request: Tensors) -> Tensors:
+        """The prompts and what continues them, without special tokens."""
+        import tensorflow as tf
+
+        request = checked(request, same_rows(request))
+        prompts = request.pop("prompts")
+        prompts = tf.strings.unicode_transcode(
+            prompts, "UTF-8", "UTF-8", errors="strict"
+        )
+        tokens = self.tokenizer.tokenize(prompts)
+        if not isinstance(tokens, tf.RaggedTensor):
+            raise ValueError(
+                "The tokenizer of an exported model must keep the length of "
+                "each text. Received: a tokenizer with sequence_length. Set "
+                "that of the preprocessor instead."
+            )
+        tokens = tf.cast(tokens, tf.int32)
+        start = self.tokenizer.start_token_id
+        if self.preprocessor.add_start_token and start is not None:
+            first = tf.fill([tf.shape(prompts)[0], 1], int(start))
+            tokens = tf.concat([first, tokens], axis=1)
+        length = tf.cast(tokens.row_lengths(), tf.int32)
+        found = checked(
+            {"token_ids": tokens.to_tensor(), "token_length": length},
+            [
+                (
+                    tf.reduce_all(length > 0),
+                    "`prompts` must hold at least one token each. Received:",
+                    prompts,
+                )
+            ],
+        )
+        outputs = self.generate({**request, **found})
+        ragged = tf.RaggedTensor.from_tensor(
+            outputs["token_ids"], outputs["token_length"]
+        )
+        texts = self.tokenizer.detokenize(_without(ragged, [start]))
+        return {"texts": tf.ensure_shape(texts, [None])}
+
+
+def _without(tokens: Any, special: Sequence[int | None]) -> Any:
+    """Ragged ids without those of special tokens."""
+    import tensorflow as tf
+
+    for token in special:
+        if token is not None:
+            tokens = tf.ragged.boolean_mask(tokens, tokens != token)
+    return tokens
+
+
+def foreign_operations(function: Any) -> list[str]:
+    """Operations of a traced function that TensorFlow itself has not."""
+    import tensorflow as tf
+
+    return sorted(
+        name
+        for name in operations(function.graph.as_graph_def())
+        if not hasattr(tf.raw_ops, name)
+    )
+
+
+def operations(graph: Any) -> set[str]:
+    """Names of the operations of a graph and of the functions in it."""
+    nodes = list(graph.node)
+    for function in graph.library.function:
+        nodes += function.node_def
+    functions = {f.signature.name for f in graph.library.function}
+    return {node.op for node in nodes} - functions

@@ -1,0 +1,185 @@
+"""A stand-in for TensorFlow Serving, in a process without Keras.
+
+    python server_double.py rest|grpc FOLDER PORT
+
+It runs signatures as Serving's classic path does: a session of TensorFlow 1
+and the names in the SignatureDef. It shows that clients and files agree on
+names, types and codecs; of Serving's scheduler it says nothing. Over HTTP it
+answers TensorFlow Serving's `:predict` by columns, KServe's first protocol by
+rows and KServe's second protocol.
+"""
+
+import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler
+from http.server import ThreadingHTTPServer
+
+import numpy as np
+import tensorflow as tf
+
+KSERVE = {
+    "FP32": "float32",
+    "INT32": "int32",
+    "INT8": "int8",
+    "BOOL": "bool",
+    "BYTES": "object",
+}
+
+
+class Runner:
+    """The signatures of a SavedModel in a session of TensorFlow 1."""
+
+    def __init__(self, folder):
+        self.session = tf.compat.v1.Session(
+            graph=tf.Graph(),
+            config=tf.compat.v1.ConfigProto(
+                intra_op_parallelism_threads=1, inter_op_parallelism_threads=1
+            ),
+        )
+        with self.session.graph.as_default():
+            meta = tf.compat.v1.saved_model.load(
+                self.session, ["serve"], folder
+            )
+        self.signatures = meta.signature_def
+
+    def run(self, name, inputs):
+        signature = self.signatures[name or "serving_default"]
+        missing = sorted(set(signature.inputs) ^ set(inputs))
+        if missing:
+            raise ValueError(f"inputs missing or unknown: {missing}")
+        feed = {}
+        for key, value in inputs.items():
+            info = signature.inputs[key]
+            dtype = tf.as_dtype(info.dtype).as_numpy_dtype
+            if isinstance(value, np.ndarray) and value.dtype != dtype:
+                raise ValueError(
+                    f"{key} is to be {np.dtype(dtype)}, came {value.dtype}"
+                )
+            feed[info.name] = np.asarray(value, dtype)
+        fetch = {key: info.name for key, info in signature.outputs.items()}
+        return self.session.run(fetch, feed)
+
+
+def to_json(value):
+    if value.dtype == object:
+        return [item.decode("utf-8", "replace") for item in value]
+    return value.tolist()
+
+
+class Handler(BaseHTTPRequestHandler):
+    runner = None
+
+    def do_GET(self):
+        self.answer(200, {})
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        try:
+            self.answer(200, self.predict(body))
+        except Exception as error:
+            self.answer(400, {"error": str(error)})
+
+    def predict(self, body):
+        name = body.get("signature_name")
+        if self.path.startswith("/v2/"):
+            name = body["parameters"]["signature_name"]
+            inputs = {
+                one["name"]: np.array(
+                    [x.encode() for x in one["data"]]
+                    if one["datatype"] == "BYTES"
+                    else one["data"],
+                    KSERVE[one["datatype"]],
+                ).reshape(one["shape"])
+                for one in body["inputs"]
+            }
+            types = {dtype: kserve for kserve, dtype in KSERVE.items()}
+            return {
+                "outputs": [
+                    {
+                        "name": key,
+                        "shape": list(value.shape),
+                        "datatype": types[value.dtype.name],
+                        "data": to_json(value.ravel()),
+                    }
+                    for key, value in self.runner.run(name, inputs).items()
+                ]
+            }
+        if "instances" in body:
+            names = body["instances"][0]
+            inputs = {
+                key: [row[key] for row in body["instances"]] for key in names
+            }
+            outputs = self.runner.run(name, inputs)
+            columns = {k: to_json(value) for k, value in outputs.items()}
+            rows = [
+                dict(zip(columns, row, strict=True))
+                for row in zip(*columns.values(), strict=True)
+            ]
+            return {"predictions": rows}
+        outputs = self.runner.run(name, body["inputs"])
+        outputs = {key: to_json(value) for key, value in outputs.items()}
+        if len(outputs) == 1:  # as TensorFlow Serving does
+            (outputs,) = outputs.values()
+        return {"outputs": outputs}
+
+    def answer(self, status, body):
+        content = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_):
+        pass
+
+
+def serve_rest(runner, port):
+    Handler.runner = runner
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    print("ready", flush=True)
+    server.serve_forever()
+
+
+def serve_grpc(runner, port):
+    import grpc
+    from tensorflow_serving.apis import predict_pb2
+    from tensorflow_serving.apis import prediction_service_pb2_grpc
+
+    class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
+        def Predict(self, request, context):
+            spec = request.model_spec
+            try:
+                inputs = {
+                    key: np.array(tf.make_ndarray(value))
+                    for key, value in request.inputs.items()
+                }
+                outputs = runner.run(spec.signature_name, inputs)
+            except Exception as error:
+                context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+            answer = predict_pb2.PredictResponse()
+            answer.model_spec.CopyFrom(spec)
+            for key, value in outputs.items():
+                answer.outputs[key].CopyFrom(tf.make_tensor_proto(value))
+            return answer
+
+    server = grpc.server(
+        ThreadPoolExecutor(4),
+        options=[
+            ("grpc.max_receive_message_length", -1),
+            ("grpc.max_send_message_length", -1),
+        ],
+    )
+    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
+        Service(), server
+    )
+    server.add_insecure_port(f"127.0.0.1:{port}")
+    server.start()
+    print("ready", flush=True)
+    server.wait_for_termination()
+
+
+if __name__ == "__main__":
+    kind, folder, port = sys.argv[1:]
+    serve = {"rest": serve_rest, "grpc": serve_grpc}[kind]
+    serve(Runner(folder), int(port))

@@ -1,0 +1,198 @@
+"""Clients: sessions over HTTP, retries, errors; servers in other processes."""
+
+import numpy as np
+import pytest
+
+from keras_txl.export.check import expected_values
+from keras_txl.export.serving import KServeV1
+from keras_txl.export.serving import KServeV2
+from keras_txl.export.serving import RequestError
+from keras_txl.export.serving import ServerUnavailableError
+from keras_txl.export.serving import StreamSession
+from keras_txl.export.serving import TensorFlowServingRest
+from keras_txl.export.serving import generate
+from keras_txl.export.serving import generate_text
+from tests.export.servers import double
+from tests.export.servers import free_port
+from tests.export.stream_cases import read_sessions
+
+pytestmark = pytest.mark.backend("tensorflow")
+
+M = 6
+PROTOCOLS = [TensorFlowServingRest, KServeV1, KServeV2]
+
+
+@pytest.fixture(scope="module")
+def expected(served_lm):
+    return expected_values(served_lm, M)
+
+
+@pytest.fixture(scope="module")
+def served(exported):
+    """The double over HTTP; a test may kill and start it again."""
+    with double("rest", exported[1]) as (process, port):
+        yield process, f"http://127.0.0.1:{port}"
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_interleaved_sessions_equal_keras(expected, served, protocol):
+    sessions = {"first": 1, "unequal_rows": 3}
+    if protocol is TensorFlowServingRest:
+        sessions |= {"second": 1, "three_rows": 3}
+    server = protocol(served[1], "tiny")
+    errors = read_sessions(expected, server, sessions=sessions)
+    assert set(errors) == {"logits", "token_losses", "memory", "memory_length"}
+
+
+def test_a_killed_server_loses_and_doubles_nothing(expected, served):
+    process, address = served
+
+    def restart(index):
+        if index == 3:
+            process.kill()
+            with pytest.raises(ServerUnavailableError):
+                StreamSession(server, attempts=1)
+            process.start()
+
+    server = TensorFlowServingRest(address, "tiny")
+    sessions = {"first": 1, "second": 1}
+    read_sessions(expected, server, between=restart, sessions=sessions)
+
+
+class Unreliable:
+    """Runs each request, and loses the answers whose turn it is."""
+
+    def __init__(self, server, lost):
+        self.server, self.lost, self.sent = server, set(lost), []
+
+    def predict(self, signature, inputs):
+        outputs = self.server.predict(signature, inputs)
+        self.sent.append(signature)
+        if len(self.sent) in self.lost:
+            raise ServerUnavailableError("lost on the way")
+        return outputs
+
+
+def test_an_answer_that_is_lost_applies_no_segment_twice(expected, served):
+    server = TensorFlowServingRest(served[1], "tiny")
+    unreliable = Unreliable(server, lost=[1, 3, 4, 8])
+    read_sessions(expected, unreliable, sessions={"first": 1}, wait=0.0)
+    assert len(unreliable.sent) == 7 + 4  # the first request is for memory
+    unreliable = Unreliable(server, lost=[2, 3])
+    session = StreamSession(unreliable, attempts=2, wait=0.0)
+    before = session.memory
+    with pytest.raises(ServerUnavailableError):
+        session.step([[1, 2]])
+    assert session.memory is before
+
+
+def test_sessions_go_on_elsewhere_and_forget_on_demand(served):
+    server = TensorFlowServingRest(served[1], "tiny")
+    first = StreamSession(server, rows=2)
+    first.step([[1, 2, 3], [4]])
+    moved = StreamSession(server, 2, memory=first.memory)
+    assert moved.memory["memory_length"].tolist() == [3, 1]
+    np.testing.assert_array_equal(moved.step([[5]] * 2), first.step([[5]] * 2))
+    moved.reset([0])
+    fresh = StreamSession(server)
+    logits = moved.step([[7], [7]])
+    np.testing.assert_allclose(logits[:1], fresh.step([[7]]), atol=1e-5)
+    assert np.abs(logits[0] - logits[1]).max() > 1e-3
+    moved.reset()
+    assert moved.memory["memory_length"].tolist() == [0, 0]
+    with pytest.raises(ValueError, match="rows=2"):
+        StreamSession(server, 1, memory=first.memory)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_text_is_continued_over_each_protocol(exported, served, protocol):
+    lm, _ = exported
+    server = protocol(served[1], "tiny")
+    stream = lm.generate_stream("né", sampler="greedy", max_new_tokens=5)
+    settings = {"temperature": [0.0, 1.0], "max_new_tokens": 5, "seed": 3}
+    texts = generate_text(server, ["né", "ab"], **settings)
+    assert texts[0] == "né" + "".join(stream)
+    rows = generate(server, [list("né".encode()), [97, 98]], **settings)
+    assert bytes(rows[0]).decode("utf-8", "replace") == texts[0]
+    assert bytes(rows[1]).decode("utf-8", "replace") == texts[1]
+
+
+def test_unknown_settings_are_refused(served):
+    server = TensorFlowServingRest(served[1], "tiny")
+    with pytest.raises(TypeError, match="beams"):
+        generate(server, [[1]], beams=4)
+
+
+def memory(slots=M, rows=1, length=0):
+    return {
+        "memory": np.zeros([rows, 2, slots, 8], "float32"),
+        "memory_length": np.full([rows], length, "int32"),
+    }
+
+
+def segment(ids, length=None):
+    ids = np.asarray(ids)
+    length = [ids.shape[1]] * len(ids) if length is None else length
+    return {"token_ids": ids, "token_length": np.array(length, "int32")}
+
+
+GOOD = segment(np.array([[1, 2]], "int32"))
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        ({**GOOD, **memory(slots=5)}, "memory|shape"),
+        ({**GOOD, **memory(length=7)}, "`memory_length` must be from"),
+        ({**GOOD, **memory(length=-1)}, "`memory_length` must be from"),
+        ({**GOOD, **memory(rows=2)}, "as many rows as"),
+        (
+            {**segment(np.array([[1, 256]], "int32")), **memory()},
+            "`token_ids` must be from",
+        ),
+        (
+            {**segment(np.array([[-1, 2]], "int32")), **memory()},
+            "`token_ids` must be from",
+        ),
+        (
+            {**segment(np.array([[1, 2]], "int32"), [3]), **memory()},
+            "`token_length` must be from",
+        ),
+        (
+            {**segment(np.zeros([0, 2], "int32")), **memory(rows=0)},
+            "at least one row",
+        ),
+        (
+            {**segment(np.zeros([1, 0], "int32")), **memory()},
+            "at least one token a row",
+        ),
+        ({**segment(np.array([[1.5, 2]])), **memory()}, "int32"),
+        ({**GOOD}, "memory"),
+    ],
+)
+def test_bad_requests_end_in_words_and_the_next_is_right(
+    served, request_, message
+):
+    server = KServeV2(served[1], "tiny")
+    if request_["token_ids"].dtype == np.float64:
+        request_["token_ids"] = request_["token_ids"].astype("float32")
+    with pytest.raises(RequestError, match=message):
+        server.predict("step", request_)
+    good = server.predict("step", {**GOOD, **memory()})
+    assert good["new_memory_length"].tolist() == [2]
+    again = server.predict("step", {**GOOD, **memory()})
+    np.testing.assert_array_equal(good["logits"], again["logits"])
+
+
+def test_text_that_is_no_utf8_is_refused_by_the_client(served):
+    server = KServeV1(served[1], "tiny")
+    with pytest.raises(RequestError, match="UTF-8"):
+        server.predict(
+            "generate_text", {"prompts": np.array([b"\xff"], object)}
+        )
+
+
+def test_no_server_at_all_is_said_after_the_attempts():
+    server = TensorFlowServingRest(f"http://127.0.0.1:{free_port()}", "tiny")
+    with pytest.raises(ServerUnavailableError, match="127"):
+        StreamSession(server, attempts=2, wait=0.0)
