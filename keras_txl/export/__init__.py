@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from typing import Any
 
 if TYPE_CHECKING:
+    from keras_txl.export import serving
     from keras_txl.export.errors import ExportMismatchError
     from keras_txl.export.manifest import read_manifest
     from keras_txl.export.manifest import verify_manifest
@@ -19,6 +20,7 @@ __all__ = [
     "export_onnx",
     "export_saved_model",
     "read_manifest",
+    "serving",
     "verify_manifest",
 ]
 
@@ -32,6 +34,8 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "serving":
+        return import_module(f"{__name__}.serving")
     if name in _MODULES:
         module = import_module(f"{__name__}.{_MODULES[name]}")
         return getattr(module, name)

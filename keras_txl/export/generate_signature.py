@@ -168,8 +168,9 @@ class GenerateSignature:
             return step + 1, ended, count, tokens[:, None], drawn, state
 
         zeros = tf.zeros_like(wanted)
+        # Room for one at least: nothing at all could not be stacked.
         room = tf.TensorArray(
-            tf.int32, size=most, element_shape=[None], clear_after_read=False
+            tf.int32, tf.maximum(most, 1), element_shape=[None]
         )
         start = (
             tf.constant(0),
@@ -183,8 +184,7 @@ class GenerateSignature:
             goes_on, feed_and_draw, start, parallel_iterations=1
         )
         # Steps that no row needed were never written.
-        drawn = tf.reshape(room.stack(), [most, -1])
-        return tf.transpose(drawn), count
+        return tf.transpose(room.stack()[:most]), count
 
 
 def _append(

@@ -19,6 +19,7 @@ import numpy as np
 from keras_txl.checks import check_integer
 from keras_txl.export.serving_protocols import KServeV1
 from keras_txl.export.serving_protocols import KServeV2
+from keras_txl.export.serving_protocols import LocalSavedModel
 from keras_txl.export.serving_protocols import RequestError
 from keras_txl.export.serving_protocols import ServerUnavailableError
 from keras_txl.export.serving_protocols import TensorFlowServingGrpc
@@ -27,6 +28,7 @@ from keras_txl.export.serving_protocols import TensorFlowServingRest
 __all__ = [
     "KServeV1",
     "KServeV2",
+    "LocalSavedModel",
     "RequestError",
     "ServerUnavailableError",
     "StreamSession",
@@ -68,14 +70,6 @@ class StreamSession:
         memory: of an earlier session. `None`: new streams.
         attempts: int. How often a request is sent before it fails.
         wait: seconds before the second attempt, doubled for each one more.
-
-    Example:
-    ```python
-    server = TensorFlowServingRest("http://localhost:8501", "my_model")
-    session = StreamSession(server)
-    logits = session.step([list(b"The ship ")])
-    losses = session.score([list(b"sail")], [list(b"ails")])
-    ```
     """
 
     def __init__(

@@ -1,9 +1,10 @@
-"""How a signature is called on a server: four protocols, one method.
+"""How a signature is called: four protocols and this process, one method.
 
 Only the gRPC client needs a package (`tensorflow-serving-api`).
 """
 
 import json
+import os
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -28,6 +29,32 @@ class RequestError(ValueError):
 
 class ServerUnavailableError(ConnectionError):
     """The server did not answer; the request may be sent again."""
+
+
+class LocalSavedModel:
+    """A SavedModel in this process, where a server is not needed or not there.
+
+    Args:
+        folder: the version folder that `export_saved_model` wrote.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        import tensorflow as tf
+
+        self._loaded = tf.saved_model.load(os.fspath(folder))
+
+    def predict(
+        self, signature: str, inputs: Mapping[str, Array]
+    ) -> dict[str, Array]:
+        """Run a signature, see `TensorFlowServingRest.predict`."""
+        import tensorflow as tf
+
+        tensors = {name: tf.constant(value) for name, value in inputs.items()}
+        try:
+            outputs = self._loaded.signatures[signature](**tensors)
+        except (tf.errors.InvalidArgumentError, TypeError) as error:
+            raise RequestError(str(error)) from error
+        return {name: value.numpy() for name, value in outputs.items()}
 
 
 class TensorFlowServingRest:

@@ -107,22 +107,24 @@ class StreamSignatures:
         import tensorflow as tf
 
         last = self.backbone.vocabulary_size - 1
-        length = tf.shape(request["token_ids"])[1]
-        read = tf.sequence_mask(request["token_length"], length)  # (B, T)
+        shape = tf.shape(request["token_ids"])
         request = checked(
             request,
             [
                 *same_rows(request),
                 (
-                    length > 0,
+                    shape[1] > 0,
                     "`token_ids` must hold at least one token a row. Received:",
-                    tf.shape(request["token_ids"]),
+                    shape,
                 ),
             ],
         )
+        shape = tf.shape(request["token_ids"])  # of what has been checked
+        length = shape[1]
+        read = tf.sequence_mask(request["token_length"], length)  # (B, T)
         conditions = [
-            of_shape(name, request[name], shape)
-            for name, (shape, _) in self.memory_shapes.items()
+            of_shape(name, request[name], wanted)
+            for name, (wanted, _) in self.memory_shapes.items()
         ]
         conditions += [
             within("token_length", request["token_length"], 0, length),
@@ -133,7 +135,6 @@ class StreamSignatures:
         ]
         if "targets" in request:
             targets = request["targets"]
-            shape = tf.shape(request["token_ids"])
             conditions += [
                 (
                     tf.reduce_all(tf.shape(targets) == shape),
@@ -150,8 +151,8 @@ class StreamSignatures:
                 "document_ids": tf.where(read, 0, -1),
             }
         )
-        for name, (shape, _) in self.memory_shapes.items():
-            request[name] = tf.ensure_shape(request[name], shape)
+        for name, (wanted, _) in self.memory_shapes.items():
+            request[name] = tf.ensure_shape(request[name], wanted)
         memory = {
             "states": decode_states(request, self.backbone.memory_dtype),
             "length": request["memory_length"],

@@ -38,11 +38,22 @@ class GenerateTextSignature:
         """The prompts and what continues them, without special tokens."""
         import tensorflow as tf
 
-        request = checked(request, same_rows(request))
-        prompts = request.pop("prompts")
-        prompts = tf.strings.unicode_transcode(
-            prompts, "UTF-8", "UTF-8", errors="strict"
+        prompts = request["prompts"]
+        readable = tf.strings.unicode_transcode(
+            prompts, "UTF-8", "UTF-8", errors="ignore"
         )
+        request = checked(
+            request,
+            [
+                *same_rows(request),
+                (
+                    tf.reduce_all(readable == prompts),
+                    "`prompts` must be UTF-8. Received:",
+                    prompts,
+                ),
+            ],
+        )
+        prompts = request.pop("prompts")
         tokens = self.tokenizer.tokenize(prompts)
         if not isinstance(tokens, tf.RaggedTensor):
             raise ValueError(

@@ -147,7 +147,8 @@ def test_texts_are_continued_as_the_model_does(exported, signatures):
         prompts=tf.constant([prompt, "a\0b"]),
         **{name: tf.constant(value) for name, value in inputs.items()},
     )["texts"].numpy()
-    assert texts[0].decode() == expected
+    # The stream keeps back the beginning of a character.
+    assert texts[0].decode().rstrip("\ufffd") == expected.rstrip("\ufffd")
     assert texts[1] == b"a\0b"
 
 

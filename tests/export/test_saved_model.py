@@ -4,6 +4,7 @@ import pytest
 
 from keras_txl.export import ExportMismatchError
 from keras_txl.export import export_saved_model
+from keras_txl.export import signatures
 from keras_txl.export import verify_manifest
 
 
@@ -41,8 +42,14 @@ def test_versions_are_never_replaced(exported, tmp_path):
 
 @pytest.mark.backend("tensorflow")
 def test_a_mismatch_leaves_nothing_behind(exported, tmp_path, monkeypatch):
+    """A graph that reads memory in the wrong order is found out."""
     lm, _ = exported
-    monkeypatch.setattr("keras_txl.export.saved_model.FLOAT32", -1.0)
+    decode_states = signatures.decode_states
+    monkeypatch.setattr(
+        signatures,
+        "decode_states",
+        lambda *arguments: decode_states(*arguments)[:, :, ::-1],
+    )
     with pytest.raises(ExportMismatchError, match="Nothing was written"):
         export_saved_model(lm, tmp_path / "new" / "model")
     assert not list(tmp_path.iterdir())

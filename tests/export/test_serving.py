@@ -111,7 +111,8 @@ def test_text_is_continued_over_each_protocol(exported, served, protocol):
     stream = lm.generate_stream("né", sampler="greedy", max_new_tokens=5)
     settings = {"temperature": [0.0, 1.0], "max_new_tokens": 5, "seed": 3}
     texts = generate_text(server, ["né", "ab"], **settings)
-    assert texts[0] == "né" + "".join(stream)
+    # The stream keeps back the beginning of a character.
+    assert texts[0].rstrip("\ufffd") == "né" + "".join(stream)
     rows = generate(server, [list("né".encode()), [97, 98]], **settings)
     assert bytes(rows[0]).decode("utf-8", "replace") == texts[0]
     assert bytes(rows[1]).decode("utf-8", "replace") == texts[1]

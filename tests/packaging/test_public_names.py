@@ -17,7 +17,14 @@ PUBLIC = {
     ],
     "data": ["SegmentStream", "load_corpus"],
     "evaluation": ["evaluate_stream"],
-    "export": ["ExportMismatchError", "export_onnx", "export_saved_model"],
+    "export": [
+        "ExportMismatchError",
+        "export_onnx",
+        "export_saved_model",
+        "read_manifest",
+        "serving",
+        "verify_manifest",
+    ],
     "generation": [
         "IncrementalText",
         "TextStream",
