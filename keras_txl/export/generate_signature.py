@@ -164,14 +164,13 @@ class GenerateSignature:
             ended = ended | stopped
             count += tf.cast(~ended, tf.int32)
             ended = ended | (count >= wanted)
-            drawn = drawn.write(step, tokens)
+            drawn = drawn.write(step + 1, tokens)
             return step + 1, ended, count, tokens[:, None], drawn, state
 
         zeros = tf.zeros_like(wanted)
-        # Room for one at least: nothing at all could not be stacked.
-        room = tf.TensorArray(
-            tf.int32, tf.maximum(most, 1), element_shape=[None]
-        )
+        # The first place is no token: nothing at all could not be stacked.
+        room = tf.TensorArray(tf.int32, most + 1, element_shape=[None])
+        room = room.write(0, zeros)
         start = (
             tf.constant(0),
             wanted <= 0,
@@ -184,7 +183,7 @@ class GenerateSignature:
             goes_on, feed_and_draw, start, parallel_iterations=1
         )
         # Steps that no row needed were never written.
-        return tf.transpose(room.stack()[:most]), count
+        return tf.transpose(room.stack()[1:]), count
 
 
 def _append(

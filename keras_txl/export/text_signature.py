@@ -48,8 +48,8 @@ class GenerateTextSignature:
                 *same_rows(request),
                 (
                     tf.reduce_all(readable == prompts),
-                    "`prompts` must be UTF-8. Received:",
-                    prompts,
+                    "`prompts` must be UTF-8. Received others in rows",
+                    tf.where(readable != prompts)[:, 0],
                 ),
             ],
         )
@@ -72,8 +72,9 @@ class GenerateTextSignature:
             [
                 (
                     tf.reduce_all(length > 0),
-                    "`prompts` must hold at least one token each. Received:",
-                    prompts,
+                    "`prompts` must hold at least one token each. Received "
+                    "none in rows",
+                    tf.where(length == 0)[:, 0],
                 )
             ],
         )

@@ -1,0 +1,95 @@
+"""KServe's Python server with our recipe, over sockets."""
+
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keras_txl.export.check import expected_values
+from keras_txl.export.serving import KServeV1
+from keras_txl.export.serving import KServeV2
+from keras_txl.export.serving import RequestError
+from keras_txl.export.serving import StreamSession
+from keras_txl.export.serving import generate_text
+from tests.export.servers import free_port
+from tests.export.stream_cases import read_sessions
+from tests.export_runtimes.http_servers import HttpServer
+
+pytestmark = pytest.mark.backend("tensorflow")
+
+RECIPE = Path(__file__).parents[2] / "export" / "serving" / "kserve_server.py"
+M = 6
+SESSIONS = 50
+
+
+@pytest.fixture(scope="module")
+def served(exported):
+    port = free_port()
+    words = [sys.executable, RECIPE, exported[1], "--name", "tiny"]
+    words += ["--http_port", port, "--enable_grpc", "false"]
+    address = f"http://127.0.0.1:{port}"
+    server = HttpServer(words, f"{address}/v2/health/ready", dict(os.environ))
+    yield server, address
+    server.kill()
+
+
+@pytest.mark.parametrize("protocol", [KServeV1, KServeV2])
+def test_sessions_equal_keras(exported, served, protocol):
+    expected = expected_values(exported[0], M)
+    server = protocol(served[1], "tiny")
+    read_sessions(expected, server, sessions={"first": 1, "unequal_rows": 3})
+
+
+def test_fifty_sessions_at_once_do_not_mix_and_outlive_the_server(
+    exported, served
+):
+    """Each reads a stream of its own, of its own segment lengths."""
+    lm, _ = exported
+    process, address = served
+    server = KServeV1(address, "tiny")
+    streams = [
+        np.random.default_rng(number).integers(256, size=[3, 1 + number % 7])
+        for number in range(SESSIONS)
+    ]
+
+    def read(session, segment):
+        return session.step([segment])
+
+    with ThreadPoolExecutor(16) as pool:
+        sessions = list(
+            pool.map(
+                lambda _: StreamSession(server, attempts=9, wait=0.1), streams
+            )
+        )
+        for index in range(3):
+            if index == 1:
+                process.kill()
+                process.start_later()
+            logits = list(pool.map(read, sessions, [s[index] for s in streams]))
+    for number in range(0, SESSIONS, 7):
+        memory = lm.initial_memory(1)
+        for segment in streams[number]:
+            wanted, memory = lm.step(segment[None], memory)
+        np.testing.assert_allclose(logits[number], wanted, rtol=1e-5, atol=1e-5)
+    ends = {tuple(np.round(values[0, -1], 3)) for values in logits}
+    assert len(ends) == SESSIONS
+
+
+def test_texts_are_continued_and_bad_requests_refused(exported, served):
+    lm, _ = exported
+    stream = lm.generate_stream("né", sampler="greedy", max_new_tokens=5)
+    expected = "né" + "".join(stream)
+    for protocol in (KServeV1, KServeV2):
+        server = protocol(served[1], "tiny")
+        settings = {"temperature": 0.0, "max_new_tokens": 5}
+        (text,) = generate_text(server, ["né"], **settings)
+        assert text.rstrip("\ufffd") == expected
+        session = StreamSession(server)
+        before = session.memory
+        with pytest.raises(RequestError, match="`token_ids` must be from"):
+            session.step([[256]])
+        assert session.memory is before
+        session.step([[255]])
