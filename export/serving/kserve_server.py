@@ -18,6 +18,7 @@ from typing import Any
 import kserve
 import numpy as np
 import tensorflow as tf
+from kserve.utils.numpy_codec import from_np_dtype
 
 DEFAULT = "serving_default"
 
@@ -63,7 +64,7 @@ class SavedModel(kserve.Model):
         inputs = {one.name: one.as_numpy() for one in request.inputs}
         outputs = []
         for key, value in self._run(name, inputs).items():
-            kind = kserve.utils.numpy_codec.from_np_dtype(value.dtype)
+            kind = from_np_dtype(value.dtype)
             output = kserve.InferOutput(key, list(value.shape), kind)
             output.set_data_from_numpy(value, binary_data=False)
             outputs.append(output)

@@ -61,7 +61,7 @@ def test_fifty_sessions_at_once_do_not_mix_and_outlive_the_server(
     with ThreadPoolExecutor(16) as pool:
         sessions = list(
             pool.map(
-                lambda _: StreamSession(server, attempts=9, wait=0.1), streams
+                lambda _: StreamSession(server, attempts=11, wait=0.1), streams
             )
         )
         for index in range(3):
