@@ -16,7 +16,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 # These steps must leave a JUnit file with at least one test in it.
-TEST_STEPS = ("tests", "jax", "torch", "wheel")
+TEST_STEPS = ("tests", "runtimes", "jax", "torch", "wheel")
 
 
 def allowed_skips(path: Path) -> list[str]:

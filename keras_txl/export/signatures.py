@@ -83,13 +83,28 @@ class StreamSignatures:
 
         inputs, memory, targets = self._read(request)
         hidden, memory = self.backbone.call_with_memory(inputs, memory)
-        losses = self.lm.head.token_losses(
-            hidden, targets, inputs["document_ids"]
-        )
+        losses = self._losses(hidden, targets, inputs["document_ids"])
         return {
             "token_losses": tf.cast(losses, tf.float32),
             **self._write(memory, "new_"),
         }
+
+    def _losses(
+        self, hidden: Tensor, targets: Tensor, document_ids: Tensor
+    ) -> Tensor:
+        """Loss of each target `(B, T)`, without the logits where possible."""
+        import tensorflow as tf
+
+        head = self.lm.head
+        if head.deferred:
+            return head.token_losses(hidden, targets, document_ids)
+        # As in Keras, but LiteRT and OpenVINO know not its fused operation.
+        logits = tf.cast(head.logits(hidden, document_ids), tf.float32)
+        read = document_ids >= 0
+        losses = -tf.gather(
+            tf.nn.log_softmax(logits), tf.where(read, targets, 0), batch_dims=2
+        )
+        return tf.where(read, losses, 0.0)
 
     def initial_memory(self, request: Tensors) -> Tensors:
         """The memory of streams that read nothing; `rows` counts them."""

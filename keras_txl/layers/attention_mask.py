@@ -94,9 +94,9 @@ def document_mask(
         [-ops.cast(hidden, "int32"), blocks], axis=1
     )  # (B, S): 0 for a valid slot, -1 for an invalid one
     query_blocks = ops.where(document_ids < 0, -2, blocks)  # (B, T)
-    return ops.expand_dims(
-        query_blocks[:, :, None] == key_blocks[:, None, :], axis=1
-    )
+    # `expand_dims` where converters to LiteRT know no slice with `None`.
+    seen = ops.expand_dims(query_blocks, 2) == key_blocks[:, None, :]
+    return ops.expand_dims(seen, 1)
 
 
 @keras.saving.register_keras_serializable(package="keras_txl")

@@ -315,7 +315,7 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
         if training and self.head_diversity:
             similarity = head_similarity(heads, sees_any)
             self.add_loss(self.head_diversity * similarity)
-        sees_any = ops.cast(sees_any[..., None, None], heads.dtype)
+        sees_any = ops.cast(ops.expand_dims(sees_any, (-2, -1)), heads.dtype)
         heads = ops.multiply(heads, sees_any)  # (B, T, N, H)
         return self.output_projection(heads)  # (B, T, D)
 

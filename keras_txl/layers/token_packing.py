@@ -119,4 +119,4 @@ class UnpackTokens(keras.layers.Layer):
 
 def zero_padding(values: Tensor, document_ids: Tensor) -> Tensor:
     """`values (B, T, ...)` with zeros where `document_ids (B, T)` is -1."""
-    return ops.where(document_ids[..., None] >= 0, values, 0)
+    return ops.where(ops.expand_dims(document_ids, -1) >= 0, values, 0)

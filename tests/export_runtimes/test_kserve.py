@@ -5,7 +5,6 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from keras_txl.export.check import expected_values
@@ -17,6 +16,8 @@ from keras_txl.export.serving import generate_text
 from tests.export.servers import free_port
 from tests.export.stream_cases import read_sessions
 from tests.export_runtimes.http_servers import HttpServer
+from tests.export_runtimes.streams import assert_streams_equal_keras
+from tests.export_runtimes.streams import streams_of
 
 pytestmark = pytest.mark.backend("tensorflow")
 
@@ -47,17 +48,9 @@ def test_fifty_sessions_at_once_do_not_mix_and_outlive_the_server(
     exported, served
 ):
     """Each reads a stream of its own, of its own segment lengths."""
-    lm, _ = exported
     process, address = served
     server = KServeV1(address, "tiny")
-    streams = [
-        np.random.default_rng(number).integers(256, size=[3, 1 + number % 7])
-        for number in range(SESSIONS)
-    ]
-
-    def read(session, segment):
-        return session.step([segment])
-
+    streams = streams_of(SESSIONS)
     with ThreadPoolExecutor(16) as pool:
         sessions = list(
             pool.map(
@@ -68,14 +61,14 @@ def test_fifty_sessions_at_once_do_not_mix_and_outlive_the_server(
             if index == 1:
                 process.kill()
                 process.start_later()
-            logits = list(pool.map(read, sessions, [s[index] for s in streams]))
-    for number in range(0, SESSIONS, 7):
-        memory = lm.initial_memory(1)
-        for segment in streams[number]:
-            wanted, memory = lm.step(segment[None], memory)
-        np.testing.assert_allclose(logits[number], wanted, rtol=1e-5, atol=1e-5)
-    ends = {tuple(np.round(values[0, -1], 3)) for values in logits}
-    assert len(ends) == SESSIONS
+            logits = list(
+                pool.map(
+                    lambda session, stream: session.step([stream[index]]),
+                    sessions,
+                    streams,
+                )
+            )
+    assert_streams_equal_keras(exported[0], streams, logits)
 
 
 def test_texts_are_continued_and_bad_requests_refused(exported, served):

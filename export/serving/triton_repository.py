@@ -1,0 +1,148 @@
+"""Make a model repository for Triton Inference Server.
+
+    python export/serving/triton_repository.py served/my_model/1 repository
+    tritonserver --model-repository=repository
+
+Triton's Python backend runs the SavedModel through `triton_model.py`, which is
+copied into the repository; `tensorflow` must be importable there. There are two
+models:
+
+- `NAME` is the signature `step`. Memory is the client's, so that a server that
+  dies loses nothing: `StreamSession(KServeV2("http://localhost:8000", NAME))`.
+- `NAME_session` keeps memory by the sequence id of a request
+  (`sequence_batching`); it takes `token_ids` alone. Memory is gone with the
+  server, and what was lost must not be sent again.
+
+With `--onnx FOLDER` (of `keras-txl export onnx ... --flavour hidden`) a third
+one, `NAME_onnx`, is for Triton's ONNX backend, whose implicit state carries
+memory from request to request without any Python. It was not run where the
+others were tested, for want of that backend.
+"""
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import keras_txl
+
+TYPES = {
+    "float32": "TYPE_FP32",
+    "int32": "TYPE_INT32",
+    "int64": "TYPE_INT64",
+    "int8": "TYPE_INT8",
+}
+
+SEQUENCE = """\
+sequence_batching {
+  max_sequence_idle_microseconds: 600000000
+  control_input [
+    { name: "START" control [
+      { kind: CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ] } ] },
+    { name: "END" control [
+      { kind: CONTROL_SEQUENCE_END int32_false_true: [ 0, 1 ] } ] },
+    { name: "CORRID" control [
+      { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_INT64 } ] }
+  ]
+STATES}
+"""
+
+
+def tensors(kind: str, specs: dict[str, Any], rows: int = -1) -> str:
+    """Inputs or outputs of a configuration; the first axis is the row."""
+    told = []
+    for name, spec in specs.items():
+        dims = [-1 if size is None else size for size in spec["shape"]]
+        dims[0] = rows
+        told.append(
+            f'  {{ name: "{name}" data_type: {TYPES[spec["dtype"]]} '
+            f"dims: {dims} }}"
+        )
+    return f"{kind} [\n" + ",\n".join(told) + "\n]\n"
+
+
+def states(inputs: dict[str, Any]) -> str:
+    """Memory as implicit state, which begins with zeros."""
+    told = []
+    for name, spec in inputs.items():
+        kind = TYPES[spec["dtype"]]
+        dims = [1, *spec["shape"][1:]]
+        told.append(
+            f'    {{ input_name: "{name}" output_name: "new_{name}"\n'
+            f"      data_type: {kind} dims: {dims}\n"
+            f'      initial_state: {{ name: "{name}" data_type: {kind} '
+            f"dims: {dims} zero_data: true }} }}"
+        )
+    return "  state [\n" + ",\n".join(told) + "\n  ]\n"
+
+
+def write_model(folder: Path, config: str) -> Path:
+    """Write the configuration of a model; gives its version folder."""
+    version = folder / "1"
+    version.mkdir(parents=True)
+    (folder / "config.pbtxt").write_text(config)
+    return version
+
+
+def python_config(folder: Path, signature: str, body: str) -> str:
+    """Configuration of a model of the Python backend."""
+    parameters = {
+        "folder": str(folder.absolute()),
+        "signature": signature,
+        # The backend's Python does not read PYTHONPATH.
+        "python_path": ":".join(path for path in sys.path if path),
+    }
+    told = "".join(
+        f'parameters {{ key: "{key}" value {{ string_value: "{value}" }} }}\n'
+        for key, value in parameters.items()
+    )
+    return f'backend: "python"\nmax_batch_size: 0\n{body}{told}'
+
+
+def main() -> None:
+    """Write the repository."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, help="version folder")
+    parser.add_argument("repository", type=Path, help="a new folder")
+    parser.add_argument("--name", help="of the model (default: as exported)")
+    parser.add_argument("--onnx", type=Path, help="folder of ONNX, hidden")
+    options = parser.parse_args()
+    name = options.name or options.folder.absolute().parent.name
+    step = keras_txl.export.read_manifest(options.folder)["signatures"]["step"]
+    ids = {"token_ids": step["inputs"]["token_ids"]}
+    logits = {"logits": step["outputs"]["logits"]}
+
+    body = tensors("input", step["inputs"]) + tensors("output", step["outputs"])
+    config = python_config(options.folder, "step", body)
+    version = write_model(options.repository / name, config)
+    shutil.copy(
+        Path(__file__).with_name("triton_model.py"), version / "model.py"
+    )
+
+    body = tensors("input", ids, rows=1) + tensors("output", logits, rows=1)
+    body += SEQUENCE.replace("STATES", "")
+    config = python_config(options.folder, "session", body)
+    version = write_model(options.repository / f"{name}_session", config)
+    shutil.copy(
+        Path(__file__).with_name("triton_model.py"), version / "model.py"
+    )
+
+    if options.onnx:
+        segment = {**ids, "token_length": step["inputs"]["token_length"]}
+        memory = {
+            key: spec
+            for key, spec in step["inputs"].items()
+            if key.startswith("memory")
+        }
+        config = 'backend: "onnxruntime"\nmax_batch_size: 0\n'
+        config += tensors("input", segment, rows=1)
+        config += tensors("output", logits, rows=1)
+        config += SEQUENCE.replace("STATES", states(memory))
+        version = write_model(options.repository / f"{name}_onnx", config)
+        shutil.copy(options.onnx / "model.onnx", version / "model.onnx")
+    print(f"wrote {options.repository}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,22 @@
+"""Many streams at once, each of its own tokens and segment lengths."""
+
+import numpy as np
+
+
+def streams_of(count):
+    """For each stream three segments of one length, as rows."""
+    return [
+        np.random.default_rng(number).integers(256, size=[3, 1 + number % 7])
+        for number in range(count)
+    ]
+
+
+def assert_streams_equal_keras(lm, streams, logits):
+    """`logits` of the last segments are those of each stream, read alone."""
+    for number in range(0, len(streams), 7):
+        memory = lm.initial_memory(1)
+        for segment in streams[number]:
+            wanted, memory = lm.step(segment[None], memory)
+        np.testing.assert_allclose(logits[number], wanted, rtol=1e-5, atol=1e-5)
+    ends = {tuple(np.round(values[0, -1], 3)) for values in logits}
+    assert len(ends) == len(streams)

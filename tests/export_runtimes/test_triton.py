@@ -1,0 +1,125 @@
+"""Triton's server, from the wheel nvidia-pytriton, over sockets."""
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keras_txl.export.check import expected_values
+from keras_txl.export.serving import KServeV2
+from keras_txl.export.serving import RequestError
+from keras_txl.export.serving import StreamSession
+from tests.export.servers import free_port
+from tests.export.stream_cases import read_sessions
+from tests.export_runtimes.http_servers import HttpServer
+from tests.export_runtimes.streams import assert_streams_equal_keras
+from tests.export_runtimes.streams import streams_of
+
+pytestmark = pytest.mark.backend("tensorflow")
+
+ROOT = Path(__file__).parents[2]
+RECIPES = ROOT / "export" / "serving"
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+M = 6
+
+
+@pytest.fixture(scope="module")
+def repository(exported, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("triton") / "repository"
+    subprocess.run(
+        [sys.executable, RECIPES / "triton_repository.py", exported[1], folder],
+        check=True,
+        env=ENVIRONMENT,
+        stdout=subprocess.DEVNULL,
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def served(repository):
+    port = free_port()
+    words = [sys.executable, RECIPES / "run_triton.py", repository]
+    words += ["--http-port", port]
+    address = f"http://127.0.0.1:{port}"
+    server = HttpServer(words, f"{address}/v2/health/ready", ENVIRONMENT)
+    yield server, address
+    server.kill()
+
+
+def test_sessions_of_the_client_equal_keras(exported, served):
+    expected = expected_values(exported[0], M)
+    server = KServeV2(served[1], "tiny")
+    sessions = {"first": 1, "second": 1, "unequal_rows": 3}
+    # `step` is all that the model has.
+    read_sessions(expected, StepOnly(server), sessions=sessions)
+
+
+class StepOnly:
+    """A server of `step`: memory begins here, and there is no `score`."""
+
+    def __init__(self, server):
+        self.server = server
+
+    def predict(self, signature, inputs):
+        if signature == "initial_memory":
+            rows = len(inputs["rows"])
+            return {
+                "memory": np.zeros([rows, 2, M, 8], "float32"),
+                "memory_length": np.zeros([rows], "int32"),
+            }
+        return self.server.predict(signature, inputs)
+
+
+def test_fifty_sessions_do_not_mix_and_outlive_the_server(exported, served):
+    process, address = served
+    server = StepOnly(KServeV2(address, "tiny"))
+    streams = streams_of(50)
+    sessions = [StreamSession(server, attempts=11, wait=0.1) for _ in streams]
+    with ThreadPoolExecutor(16) as pool:
+        for index in range(3):
+            if index == 1:
+                process.kill()
+                process.start_later()
+            logits = list(
+                pool.map(
+                    lambda session, stream: session.step([stream[index]]),
+                    sessions,
+                    streams,
+                )
+            )
+    assert_streams_equal_keras(exported[0], streams, logits)
+
+
+def test_sequences_on_the_server_do_not_mix(exported, served):
+    streams = streams_of(50)
+
+    def read(number, index):
+        server = KServeV2(
+            served[1],
+            "tiny_session",
+            parameters={
+                "sequence_id": number + 1,
+                "sequence_start": index == 0,
+                "sequence_end": index == 2,
+            },
+        )
+        ids = streams[number][index][None].astype("int32")
+        return server.predict("step", {"token_ids": ids})["logits"]
+
+    with ThreadPoolExecutor(8) as pool:
+        for index in range(3):
+            logits = list(pool.map(lambda n: read(n, index), range(50)))
+    assert_streams_equal_keras(exported[0], streams, logits)
+
+
+def test_bad_requests_are_refused_in_words(served):
+    session = StreamSession(StepOnly(KServeV2(served[1], "tiny")))
+    before = session.memory
+    with pytest.raises(RequestError, match="`token_ids` must be from"):
+        session.step([[256]])
+    assert session.memory is before
+    session.step([[255]])
