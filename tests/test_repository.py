@@ -14,7 +14,18 @@ OUTSIDE = sorted(
     for path in (ROOT / folder).rglob("*.py")
 )
 # Imported inside the function that needs them (docs/style.md, section 2).
-OPTIONAL = {"jax", "matplotlib", "onnx", "onnxruntime", "tf2onnx", "torch"}
+OPTIONAL = {
+    "jax",
+    "matplotlib",
+    "onnx",
+    "onnxruntime",
+    "pyarrow",
+    "sentencepiece",
+    "tf2onnx",
+    "tokenizers",
+    "torch",
+    "zstandard",
+}
 
 
 def name_of(path):

@@ -32,6 +32,14 @@ def temperature(text: str) -> float:
     return value
 
 
+def ascending_integers(text: str) -> tuple[int, ...]:
+    """An argparse type: integers of at least 1, each above the one before."""
+    values = tuple(_integer(part, 1) for part in text.split(","))
+    if list(values) != sorted(set(values)):
+        raise argparse.ArgumentTypeError(f"{text} does not ascend")
+    return values
+
+
 def fraction(text: str) -> float:
     """An argparse type: a number in [0, 1)."""
     value = _number(text)
@@ -84,6 +92,8 @@ class ModelSize:
         intermediate_dim: width of the feed-forward layer.
         dropout: dropout rate.
         learning_rate: highest learning rate.
+        cutoffs: first ids of the tails of an adaptive softmax.
+        div_val: by which factor each tail is narrower.
     """
 
     segment_length: int
@@ -95,6 +105,8 @@ class ModelSize:
     intermediate_dim: int
     dropout: float
     learning_rate: float
+    cutoffs: tuple[int, ...] | None = None
+    div_val: int = 1
 
 
 # Chosen by measurement for two CPU cores and a few minutes.
@@ -139,6 +151,21 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
             metavar="N" if isinstance(default, int) else "X",
             help=text,
         )
+    group.add_argument(
+        "--cutoffs",
+        type=ascending_integers,
+        metavar="N,N,...",
+        help="adaptive softmax and embedding: ids from which the rarer parts "
+        "of the vocabulary begin, as 2000,10000; for large vocabularies that "
+        "are ordered by frequency",
+    )
+    group.add_argument(
+        "--div-val",
+        type=positive_integer,
+        default=d.div_val,
+        metavar="N",
+        help="each part is narrower than the one before by this factor",
+    )
 
 
 def check_model_size(options: argparse.Namespace) -> None:
@@ -175,6 +202,17 @@ def add_seed(parser: argparse.ArgumentParser) -> None:
         default=0,
         metavar="N",
         help="seed of everything random",
+    )
+
+
+def add_tokenizer(parser: argparse.ArgumentParser) -> None:
+    """Add `--tokenizer`."""
+    parser.add_argument(
+        "--tokenizer",
+        type=Path,
+        metavar="DIR",
+        help="folder that keras-txl tokenizer train wrote, or a model whose "
+        "tokenizer to use (default: bytes)",
     )
 
 

@@ -1,4 +1,4 @@
-"""`keras-txl evaluate`: bits per byte of texts, for memories of any length."""
+"""`keras-txl evaluate`: the loss of texts, for memories of any length."""
 
 import argparse
 import json
@@ -12,15 +12,15 @@ from keras_txl.cli.model_folder import find_model
 from keras_txl.cli.model_folder import load_model
 from keras_txl.cli.model_folder import memory_length_of
 from keras_txl.cli.model_folder import read_documents
-from keras_txl.cli.model_folder import token_ids
 from keras_txl.cli.wording import counted
 
 HELP = "measure the loss on texts, for one or more memory lengths"
 
 DESCRIPTION = """\
-Read texts as a stream and print the loss in bits per byte, one line for each
-memory length. A file is a document: nothing is remembered from one to the
-next, and its first byte is given, not predicted."""
+Read texts as a stream and print the loss in bits per byte and per token, one
+line for each memory length. A file is a document: nothing is remembered from
+one to the next, and its first token is given, not predicted. Of a model over
+words the perplexity is the figure to compare: unknown words cost it little."""
 
 EXAMPLES = """\
 examples:
@@ -60,35 +60,50 @@ def check(options: argparse.Namespace) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the verb."""
+    from keras_txl.cli.encoded_texts import encode_documents
+    from keras_txl.cli.encoded_texts import target_bytes
+    from keras_txl.cli.encoded_texts import tokenizer_of
+    from keras_txl.cli.encoded_texts import unit_of
+
     documents = read_documents(options.texts)
-    if max(map(len, documents)) < 2:
+    lm = load_model(options.model)
+    tokenizer = tokenizer_of(lm)
+    ids = encode_documents(tokenizer, documents)
+    if max(map(len, ids)) < 2:
         raise ValueError(
-            "A text must have at least two bytes: the first is given, the "
-            "second is predicted. Received: "
+            "A text must have at least two tokens (bytes): the first is "
+            "given, the second is predicted. Received: "
             f"{', '.join(map(repr, options.texts))}, with no such text. Pass "
             "a longer one."
         )
-    lm = load_model(options.model)
+    sizes = target_bytes(tokenizer, documents, ids)
     lengths = options.memory_length or [memory_length_of(lm)]
-    results = [_measure(lm, documents, n, options) for n in lengths]
+    results = [_measure(lm, ids, sizes, n, options) for n in lengths]
     num_bytes = sum(len(document) for document in documents)
+    told = {
+        "model": str(options.model),
+        "documents": len(documents),
+        "bytes": num_bytes,
+        "tokens": sum(map(len, ids)),
+        "segment_length": options.segment_length,
+        "batch_size": options.batch_size,
+        "results": results,
+    }
     if options.json:
-        told = {
-            "model": str(options.model),
-            "documents": len(documents),
-            "bytes": num_bytes,
-            "segment_length": options.segment_length,
-            "batch_size": options.batch_size,
-            "results": results,
-        }
         print(json.dumps(told, indent=2))
         return
-    _print_table(results, len(documents), num_bytes, options.segment_length)
+    _print_table(
+        results,
+        f"{len(documents)} documents, {num_bytes:,} bytes, "
+        f"{told['tokens']:,} {unit_of(tokenizer)}, "
+        f"segments of {options.segment_length}",
+    )
 
 
 def _measure(
     lm: Any,
-    documents: list[bytes],
+    ids: list[Any],
+    sizes: list[int],
     memory_length: int,
     options: argparse.Namespace,
 ) -> dict[str, Any]:
@@ -98,42 +113,43 @@ def _measure(
     with progress_bar(f"Evaluating, memory {memory_length}") as update:
         result = evaluate_stream(
             lm,
-            token_ids(lm, documents),
+            ids,
             segment_length=options.segment_length,
             batch_size=options.batch_size,
             memory_length=memory_length,
+            document_bytes=sizes,
             progress=update,
         )
     return {
         "memory_length": memory_length,
         "bits_per_byte": result.bits_per_byte,
-        "nats_per_byte": result.nats_per_token,
+        "nats_per_token": result.nats_per_token,
+        "perplexity": result.perplexity,
         "nats": result.nats,
         "targets": result.num_targets,
-        "bytes_per_second": result.tokens_per_second,
+        "tokens_per_second": result.tokens_per_second,
     }
 
 
-def _print_table(
-    results: list[dict[str, Any]],
-    num_documents: int,
-    num_bytes: int,
-    segment_length: int,
-) -> None:
+def _print_table(results: list[dict[str, Any]], title: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(
-        title=f"{counted(num_documents, 'document')}, "
-        f"{counted(num_bytes, 'byte')}, segments of {segment_length}",
-    )
-    for name in ("memory (bytes)", "bits per byte", "nats per byte", "bytes/s"):
+    table = Table(title=title)
+    for name in (
+        "memory",
+        "bits per byte",
+        "nats per token",
+        "perplexity",
+        "tokens/s",
+    ):
         table.add_column(name, justify="right")
     for row in results:
         table.add_row(
             str(row["memory_length"]),
             f"{row['bits_per_byte']:.4f}",
-            f"{row['nats_per_byte']:.4f}",
-            f"{row['bytes_per_second']:,.0f}",
+            f"{row['nats_per_token']:.4f}",
+            f"{row['perplexity']:,.3f}",
+            f"{row['tokens_per_second']:,.0f}",
         )
     Console().print(table)

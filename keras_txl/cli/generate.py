@@ -35,7 +35,7 @@ examples:
   keras-txl generate my_model --interactive --stop "." --top-k 5
 """
 
-MORE_BYTES = 400
+MORE_TOKENS = 400
 TOKENS_PER_CALL = 8
 """Drawn before some text is shown: the fewer, the smoother and slower."""
 
@@ -62,14 +62,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-length",
         type=positive_integer,
         metavar="N",
-        help="bytes of prompt and continuation together",
+        help="tokens (bytes) of prompt and continuation together",
     )
     length.add_argument(
         "--max-new-tokens",
         type=positive_integer,
         metavar="N",
         help=f"tokens (bytes) of the continuation, with --interactive of each "
-        f"(default: {MORE_BYTES})",
+        f"(default: {MORE_TOKENS})",
     )
     length.add_argument(
         "--endless", action="store_true", help="go on until Ctrl-C"
@@ -139,13 +139,6 @@ def check(options: argparse.Namespace) -> None:
     if options.save_memory:
         _check_file_place(options.save_memory)
     options.prompt = _prompt(options) if any(given) else ""
-    size = len(options.prompt.encode())
-    if options.max_length is not None and options.max_length <= size:
-        raise ValueError(
-            "--max-length counts the prompt and must be longer. Received: "
-            f"--max-length {options.max_length} for a prompt of {size} bytes. "
-            f"Use --max-length {size + MORE_BYTES} for {MORE_BYTES} more."
-        )
 
 
 def _check_file_place(path: Path) -> None:
@@ -186,7 +179,7 @@ def run(options: argparse.Namespace) -> None:
                     text,
                     past,
                     sampler,
-                    max_new_tokens=_max_new_tokens(options),
+                    max_new_tokens=_max_new_tokens(lm, options),
                     stop_token_ids=_stop_token_ids(lm, options.stop),
                     tokens_per_call=TOKENS_PER_CALL,
                 )
@@ -231,12 +224,26 @@ def _show(prompt: str, stream: Any) -> None:
     signals.deliver()
 
 
-def _max_new_tokens(options: argparse.Namespace) -> int | None:
+def _max_new_tokens(lm: Any, options: argparse.Namespace) -> int | None:
     if options.endless:
         return None
-    if options.max_length is not None:
-        return int(options.max_length) - len(options.prompt.encode())
-    return options.max_new_tokens or MORE_BYTES
+    if options.max_length is None:
+        return int(options.max_new_tokens or MORE_TOKENS)
+    size = _length(lm, options.prompt)
+    if options.max_length <= size:
+        raise ValueError(
+            "--max-length counts the prompt and must be longer. Received: "
+            f"--max-length {options.max_length} for a prompt of {size} tokens "
+            f"(bytes). Use --max-length {size + MORE_TOKENS} for "
+            f"{MORE_TOKENS} more."
+        )
+    return int(options.max_length) - size
+
+
+def _length(lm: Any, text: str) -> int:
+    from keras_txl.cli.encoded_texts import tokenizer_of
+
+    return len(tokenizer_of(lm).tokenize(text))
 
 
 def _stop_token_ids(lm: Any, stop: str | None) -> Any:
@@ -262,8 +269,8 @@ def _write_without_memory(
             "Received: a model that keeps none. Pass --memory-length N, in "
             "tokens (bytes)."
         )
-    size = len(options.prompt.encode())
-    length = size + (_max_new_tokens(options) or 0)
+    more = _max_new_tokens(lm, options) or 0
+    length = _length(lm, options.prompt) + more
     print(continue_text(lm, options.prompt, length, sampler))
 
 
@@ -288,7 +295,7 @@ def make_sampler(
 
 
 def continue_text(lm: Any, prompt: str, max_length: int, sampler: Any) -> str:
-    """The prompt and its continuation, `max_length` bytes together."""
+    """The prompt and its continuation, `max_length` tokens together."""
     lm.compile(sampler=sampler)
     return lm.generate(prompt, max_length=max_length)
 

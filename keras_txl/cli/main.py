@@ -16,12 +16,14 @@ from types import FrameType
 
 from keras_txl import __version__
 from keras_txl.cli import convert
+from keras_txl.cli import data
 from keras_txl.cli import evaluate
 from keras_txl.cli import export
 from keras_txl.cli import generate
 from keras_txl.cli import inspect
 from keras_txl.cli import quickstart
 from keras_txl.cli import score
+from keras_txl.cli import tokenizer
 from keras_txl.cli import train
 from keras_txl.cli.lost_interrupts import remembered_interrupts
 from keras_txl.cli.quiet_libraries import import_keras_quietly
@@ -32,6 +34,8 @@ VERBS = (
     evaluate,
     generate,
     score,
+    tokenizer,
+    data,
     inspect,
     convert,
     export,
@@ -41,7 +45,7 @@ EXIT_FAILURE = 1
 EXIT_INTERRUPTED = 130  # as shells report SIGINT
 
 _DESCRIPTION = """\
-Transformer-XL language models over bytes: train on your text, see what the
+Transformer-XL language models: train on your text, see what the
 memory buys, score, generate and save."""
 
 _EPILOG = """\

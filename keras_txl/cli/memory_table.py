@@ -11,7 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from keras_txl.cli.encoded_texts import encode_documents
+from keras_txl.cli.encoded_texts import target_bytes
+from keras_txl.cli.encoded_texts import unit_of
 from keras_txl.cli.wording import counted
+from keras_txl.data.text_files import character_start
 from keras_txl.evaluation import BootstrapInterval
 from keras_txl.evaluation import StreamEvaluation
 from keras_txl.evaluation import bootstrap_difference
@@ -29,8 +33,8 @@ class MemoryTable:
     """Results of the held-out evaluation.
 
     Args:
-        segment_length: bytes read in one call.
-        evaluations: evaluation for each memory length, in bytes.
+        segment_length: tokens read in one call.
+        evaluations: evaluation for each memory length, in tokens.
         zeroed: evaluation at one segment of memory with zeroed states.
         compressors: bits per byte of compressors on the same bytes.
         interval: memory of one segment minus no memory; None if the text
@@ -38,6 +42,7 @@ class MemoryTable:
         num_documents: documents that were evaluated.
         num_bytes: their bytes.
         was_cut: whether they are pieces of larger documents.
+        unit: what a token is called.
     """
 
     segment_length: int
@@ -48,13 +53,15 @@ class MemoryTable:
     num_documents: int
     num_bytes: int
     was_cut: bool
+    unit: str = "bytes"
 
     def rows(self) -> list[tuple[str, float]]:
         """Labels and bits per byte, in the order they are shown in."""
         rows = []
         for length, result in self.evaluations.items():
             times = length // self.segment_length
-            label = f"memory {times}x ({length} bytes)" if times else "memory 0"
+            told = f"memory {times}x ({length} {self.unit})"
+            label = told if times else "memory 0"
             rows.append((label, result.bits_per_byte))
             if times == 1:
                 rows.append(("memory 1x, zeroed", self.zeroed.bits_per_byte))
@@ -116,11 +123,15 @@ def hold_out(
         return taken, False
     # Short texts are cut finer, down to pieces that still exercise memory.
     piece = max(256, min(PIECE_BYTES, size // FEW_DOCUMENTS))
-    pieces = [
-        document[start : start + piece]
-        for document in (document[:limit] for document in taken)
-        for start in range(0, len(document), piece)
-    ]
+    pieces = []
+    for document in taken:
+        document = document[:limit]
+        places = [
+            character_start(document, place)
+            for place in range(0, len(document) + piece, piece)
+        ]
+        for start, stop in zip(places, places[1:], strict=False):
+            pieces.append(document[start:stop])
     return [piece for piece in pieces if len(piece) > 1], True
 
 
@@ -128,7 +139,7 @@ def measure_memory(
     lm: Any,
     documents: Sequence[bytes],
     was_cut: bool,
-    encode: Callable[[Sequence[bytes]], list[Any]],
+    tokenizer: Any,
     *,
     segment_length: int,
     batch_size: int,
@@ -141,8 +152,8 @@ def measure_memory(
         lm: a `TransformerXLCausalLM`.
         documents: what `hold_out` returned.
         was_cut: what `hold_out` returned.
-        encode: turns documents into token ids.
-        segment_length: bytes read in one call.
+        tokenizer: turns documents into token ids.
+        segment_length: tokens read in one call.
         batch_size: streams side by side.
         seed: seed of the bootstrap.
         progress: called as `progress(done, total)` over all evaluations.
@@ -153,6 +164,8 @@ def measure_memory(
     settings = [(n * segment_length, False) for n in MULTIPLES]
     settings.append((segment_length, True))
     results = []
+    ids = encode_documents(tokenizer, documents)
+    sizes = target_bytes(tokenizer, documents, ids)
     for number, (memory_length, zero_memory) in enumerate(settings):
 
         def report(done: int, total: int, number: int = number) -> None:
@@ -161,11 +174,12 @@ def measure_memory(
         results.append(
             evaluate_stream(
                 lm,
-                encode(documents),
+                ids,
                 segment_length=segment_length,
                 batch_size=batch_size,
                 memory_length=memory_length,
                 zero_memory=zero_memory,
+                document_bytes=sizes,
                 progress=report,
             )
         )
@@ -189,6 +203,7 @@ def measure_memory(
         num_documents=len(documents),
         num_bytes=len(text),
         was_cut=was_cut,
+        unit=unit_of(tokenizer),
     )
 
 

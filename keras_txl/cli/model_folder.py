@@ -1,4 +1,4 @@
-"""Models on disk, and texts as the tokens of a model."""
+"""Models on disk, and the texts that verbs read."""
 
 import glob
 import math
@@ -8,6 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from keras_txl.export.staging import staged_folder
+
+# Not imported from the data: help and usage errors must come at once.
+NAMED_CORPORA = (
+    "stdlib",
+    "enwik8",
+    "text8",
+    "wikitext-103",
+    "wikitext-2",
+    "ptb",
+    "lm1b",
+    "pg19",
+)
+"""What `load_corpus` knows by name."""
 
 MODEL_NAME = "model"
 """Folder of the preset within the output of `train` and `quickstart`."""
@@ -106,6 +119,12 @@ def save_model(lm: Any, folder: Path) -> None:
         lm.save_to_preset(str(stage))
 
 
+def check_corpus(source: str) -> None:
+    """As `check_texts`, but names of corpora pass."""
+    if source not in NAMED_CORPORA:
+        check_texts([source])
+
+
 def check_texts(sources: Sequence[str]) -> None:
     """Say that a text is missing before anything slow begins."""
     for source in sources:
@@ -115,6 +134,34 @@ def check_texts(sources: Sequence[str]) -> None:
                 f"There is no such text. Received: {source!r}. Pass a text "
                 "file, a folder of text files or a glob."
             )
+
+
+def check_encoded(corpus: str, validation: str | None) -> None:
+    """Refuse one encoded corpus without the other, before anything slow."""
+    encoded = [
+        source is not None and Path(source, "header.json").is_file()
+        for source in (corpus, validation)
+    ]
+    if encoded[0] != encoded[1]:
+        raise ValueError(
+            "The corpus and --validation must both be encoded or both be "
+            f"text. Received: {corpus!r} and {validation!r}. Encode the other "
+            "with: keras-txl data encode"
+        )
+
+
+def check_tokenizer(path: Path | None) -> None:
+    """Say that a tokenizer is missing before anything slow begins."""
+    if path is None:
+        return
+    for folder in (path, path / MODEL_NAME):
+        if (folder / "tokenizer.json").is_file():
+            return
+    raise FileNotFoundError(
+        "--tokenizer must be a folder with a tokenizer.json. Received: "
+        f"{str(path)!r}. Make one with: keras-txl tokenizer train --kind word "
+        "--corpus TEXT --output FOLDER"
+    )
 
 
 def read_documents(sources: Sequence[str]) -> list[bytes]:
@@ -135,23 +182,3 @@ def read_documents(sources: Sequence[str]) -> list[bytes]:
         )
         documents.extend(document.data for document in corpus.train)
     return documents
-
-
-def token_ids(lm: Any, documents: Sequence[bytes]) -> list[Any]:
-    """Tokens of documents, each a 1-D array.
-
-    Raises:
-        ValueError: if the tokens of the model are not bytes.
-    """
-    import numpy as np
-
-    from keras_txl.tokenizers import TransformerXLByteTokenizer
-
-    tokenizer = getattr(lm.preprocessor, "tokenizer", None)
-    if not isinstance(tokenizer, TransformerXLByteTokenizer):
-        raise ValueError(
-            "The command line needs a model over bytes. Received: a model "
-            f"with tokenizer {type(tokenizer).__name__}. Use "
-            "keras_txl.evaluation.evaluate_stream in Python instead."
-        )
-    return [np.frombuffer(data, "uint8") for data in documents]

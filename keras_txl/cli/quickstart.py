@@ -14,14 +14,15 @@ from typing import Any
 
 from keras_txl.cli.arguments import add_model_arguments
 from keras_txl.cli.arguments import add_seed
+from keras_txl.cli.arguments import add_tokenizer
 from keras_txl.cli.arguments import check_model_size
 from keras_txl.cli.arguments import model_size
 from keras_txl.cli.arguments import positive_integer
 from keras_txl.cli.arguments import positive_number
 from keras_txl.cli.model_folder import MODEL_NAME
-from keras_txl.cli.model_folder import check_texts
+from keras_txl.cli.model_folder import check_corpus
+from keras_txl.cli.model_folder import check_tokenizer
 from keras_txl.cli.model_folder import count_parameters
-from keras_txl.cli.model_folder import token_ids
 from keras_txl.cli.output_folder import check_output
 from keras_txl.export.staging import staged_folder
 
@@ -45,7 +46,7 @@ examples:
 HELD_OUT_BYTES = 200_000
 VALIDATION_BYTES = 2**15
 PROMPT_BYTES = 200
-SAMPLE_BYTES = 400
+SAMPLE_TOKENS = 400
 SAME_LOSS = 1e-5  # relative; a new process may sum in another order
 
 # What comes after training takes, measured on two cores: for each segment
@@ -96,14 +97,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="replace the results of an earlier quickstart in --output",
     )
+    add_tokenizer(parser)
     add_seed(parser)
     add_model_arguments(parser)
 
 
 def check(options: argparse.Namespace) -> None:
     """Refuse what cannot work, before Keras is imported."""
-    if options.corpus != "stdlib":
-        check_texts([options.corpus])
+    check_corpus(options.corpus)
+    check_tokenizer(options.tokenizer)
     check_model_size(options)
     check_output(
         options.output,
@@ -131,6 +133,8 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _quickstart(options: argparse.Namespace, corpus: Any, stage: Path) -> None:
+    from keras_txl.cli.encoded_texts import tokenizer_of
+    from keras_txl.cli.encoded_texts import unit_of
     from keras_txl.cli.memory_table import hold_out
     from keras_txl.cli.report import NO_PLOTS
     from keras_txl.cli.report import printable
@@ -153,14 +157,15 @@ def _quickstart(options: argparse.Namespace, corpus: Any, stage: Path) -> None:
     )
     print(reload_sentence)
     sizes = corpus.sizes
+    unit = unit_of(tokenizer_of(lm))
     facts = {
         "corpus": f"{corpus.source}: {sizes['train']:,} bytes to train on, "
         f"{sizes['validation']:,} to validate, {sizes['test']:,} held out",
         "model": f"{count_parameters(lm):,} parameters, "
         f"{options.num_layers} layers, width {options.hidden_dim}, trained "
-        f"with a memory of {options.memory_length} bytes",
+        f"with a memory of {options.memory_length} {unit}",
         "training": f"{steps} steps of {options.batch_size} x "
-        f"{options.segment_length} bytes, seed {options.seed}; repeat with "
+        f"{options.segment_length} {unit}, seed {options.seed}; repeat with "
         f"`keras-txl quickstart --steps {steps} --seed {options.seed}` and "
         "all other options as they were",
         "made with": versions(),
@@ -176,6 +181,9 @@ def _train(
     stage: Path,
 ) -> tuple[Any, list[Any], int]:
     """Train within the budget; returns model, history and steps."""
+    from keras_txl.cli.encoded_texts import encode_documents
+    from keras_txl.cli.encoded_texts import make_tokenizer
+    from keras_txl.cli.encoded_texts import unit_of
     from keras_txl.cli.progress import say
     from keras_txl.cli.training_plan import TrainingPlan
     from keras_txl.cli.training_plan import needs_timing
@@ -188,16 +196,21 @@ def _train(
     from keras_txl.data import SegmentStream
 
     size = model_size(options)
-    training = [document.byte_ids for document in corpus.train]
+    tokenizer = make_tokenizer(options.tokenizer)
+    training = encode_documents(
+        tokenizer, [document.data for document in corpus.train]
+    )
     # Files next to each other are alike: mixed, each stream sees all kinds.
     random.Random(options.seed).shuffle(training)
     stream = SegmentStream(training, size.batch_size, size.segment_length)
     validation = SegmentStream(
-        take_bytes(corpus.validation, VALIDATION_BYTES),
+        encode_documents(
+            tokenizer, take_bytes(corpus.validation, VALIDATION_BYTES)
+        ),
         size.batch_size,
         size.segment_length,
     )
-    lm = build_model(size, options.seed)
+    lm = build_model(size, options.seed, tokenizer)
     imported = time.monotonic() - STARTED
     step, step_seconds, timed = 0, 0.0, ""
     if needs_timing(options.steps):
@@ -206,7 +219,8 @@ def _train(
     steps = options.steps
     if steps is None:
         batch = size.batch_size * size.segment_length
-        segments = sum(len(document) for document in documents) / batch
+        held_out = encode_documents(tokenizer, documents)
+        segments = sum(map(len, held_out)) / batch
         later = segments * (EVALUATION_STEPS + RELOAD_STEPS) * step_seconds
         later += OTHER_SECONDS + imported  # the new process imports as well
         spent = time.monotonic() - STARTED
@@ -218,8 +232,9 @@ def _train(
         )
     plan = TrainingPlan(max(steps, step), size.learning_rate)
     say(
-        f"{stream.num_tokens:,} bytes to train on, {count_parameters(lm):,} "
-        f"parameters, {timed}{plan.steps} steps."
+        f"{stream.num_tokens:,} {unit_of(tokenizer)} to train on, "
+        f"{count_parameters(lm):,} parameters, "
+        f"{timed}{plan.steps} steps."
     )
     history = TrainingHistory(stage / "history.csv", step)
     if step < plan.steps:
@@ -233,6 +248,7 @@ def _measure(
     documents: Sequence[bytes],
     was_cut: bool,
 ) -> Any:
+    from keras_txl.cli.encoded_texts import tokenizer_of
     from keras_txl.cli.memory_table import measure_memory
     from keras_txl.cli.progress import progress_bar
 
@@ -241,7 +257,7 @@ def _measure(
             lm,
             documents,
             was_cut,
-            lambda texts: token_ids(lm, texts),
+            tokenizer_of(lm),
             segment_length=options.segment_length,
             batch_size=options.batch_size,
             seed=options.seed,
@@ -274,10 +290,12 @@ def _sample(lm: Any, held_out: Sequence[bytes], stage: Path, seed: int) -> str:
     from keras_txl.cli.progress import say
 
     say("Writing a sample.")
-    prompt = choose_prompt(held_out)
+    tokenizer = lm.preprocessor.tokenizer
+    ids = tokenizer.tokenize(choose_prompt(held_out))
+    prompt = tokenizer.detokenize(ids)  # as the model sees it
     size = len(prompt.encode())
     sampler = make_sampler(seed, temperature=0.8, top_p=0.95)
-    text = continue_text(lm, prompt, size + SAMPLE_BYTES, sampler)
+    text = continue_text(lm, prompt, len(ids) + SAMPLE_TOKENS, sampler)
     (stage / "sample.txt").write_text(
         f"{text}\n\n---\nThe first {size} bytes are held-out text, the rest "
         "is the model's.\n",

@@ -161,7 +161,7 @@ def _draw_loss(axes: Any, history: Sequence[Mapping[str, Any]]) -> None:
             bits = [loss / math.log(2) for loss in losses]
             axes.plot(steps, bits, label=label, **style)
     axes.set_xlabel("step")
-    axes.set_ylabel("bits per byte")
+    axes.set_ylabel("bits per token")
     axes.set_title("Loss while training")
     axes.grid(alpha=0.3)
     if axes.lines:
@@ -195,4 +195,4 @@ def _history_lines(history: Sequence[Mapping[str, Any]]) -> list[str]:
                 f"| {int(row['step'])} | {row['loss'] / math.log(2):.4f} | "
                 f"{row['val_loss'] / math.log(2):.4f} |"
             )
-    return [*lines, "", "Bits per byte; every slice is in `history.csv`."]
+    return [*lines, "", "Bits per token; every slice is in `history.csv`."]

@@ -1,4 +1,4 @@
-"""`keras-txl train`: a model over bytes, trained on a text."""
+"""`keras-txl train`: a model trained on a text."""
 
 import argparse
 import dataclasses
@@ -11,6 +11,7 @@ from typing import Any
 from keras_txl.cli.arguments import ModelSize
 from keras_txl.cli.arguments import add_model_arguments
 from keras_txl.cli.arguments import add_seed
+from keras_txl.cli.arguments import add_tokenizer
 from keras_txl.cli.arguments import check_model_size
 from keras_txl.cli.arguments import model_size
 from keras_txl.cli.arguments import positive_integer
@@ -18,7 +19,10 @@ from keras_txl.cli.arguments import positive_number
 from keras_txl.cli.given_options import differing
 from keras_txl.cli.given_options import record_given
 from keras_txl.cli.model_folder import MODEL_NAME
+from keras_txl.cli.model_folder import check_corpus
+from keras_txl.cli.model_folder import check_encoded
 from keras_txl.cli.model_folder import check_texts
+from keras_txl.cli.model_folder import check_tokenizer
 from keras_txl.cli.model_folder import count_parameters
 from keras_txl.cli.model_folder import save_model
 from keras_txl.cli.output_folder import check_output
@@ -34,14 +38,14 @@ from keras_txl.cli.wording import counted
 HELP = "train a model on a text"
 
 DESCRIPTION = """\
-Train a model over bytes on a text and save it. The text is read as
---batch-size streams side by side, in segments, and each stream remembers the
-last --memory-length bytes.
+Train a model on a text and save it: over bytes, or over the tokens of
+--tokenizer. The text is read as --batch-size streams side by side, in
+segments, and each stream remembers the last --memory-length tokens.
 
 The output folder gets
   model/         the model, for the other verbs and for from_preset
   checkpoint/    everything that --resume needs
-  history.csv    step, seconds, learning rate, losses in nats per byte
+  history.csv    step, seconds, learning rate, losses in nats per token
 Ctrl-C saves all of it; --resume goes on as if nothing had happened."""
 
 EXAMPLES = """\
@@ -52,6 +56,8 @@ examples:
   keras-txl train book.txt --output my_model --resume
   keras-txl train book.txt --output other --steps 2000 --schedule constant
   keras-txl train book.txt --output other --resume --steps 4000
+  keras-txl train wiki.txt --tokenizer my_words --cutoffs 2000,6000 \\
+      --output my_model
 """
 
 CHECKPOINT_NAME = "checkpoint"
@@ -67,7 +73,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "corpus",
         metavar="CORPUS",
         help="text file, folder of text files or glob; a file is a document. "
-        '"stdlib" means the sources of the Python standard library',
+        '"stdlib" means the sources of the Python standard library; enwik8, '
+        "text8, wikitext-103, wikitext-2, ptb, lm1b and pg19 are downloaded. "
+        "Or a folder that data encode wrote, with another as --validation",
     )
     parser.add_argument(
         "--output",
@@ -97,6 +105,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="text to validate on (default: a part of the corpus that is "
         f"left out of training); {VALIDATION_BYTES // 1024} KiB are used",
     )
+    add_tokenizer(parser)
     add_seed(parser)
     again = parser.add_mutually_exclusive_group()
     again.add_argument(
@@ -117,11 +126,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def check(options: argparse.Namespace) -> None:
     """Refuse what cannot work, before Keras is imported."""
-    if options.corpus != "stdlib":
-        check_texts([options.corpus])
+    check_corpus(options.corpus)
     if options.validation:
         check_texts([options.validation])
+    check_encoded(options.corpus, options.validation)
     if not options.resume:
+        check_tokenizer(options.tokenizer)
         check_model_size(options)
         check_output(
             options.output,
@@ -134,6 +144,11 @@ def check(options: argparse.Namespace) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run the verb."""
     started = time.monotonic()
+    from keras_txl.cli.encoded_texts import encode_documents
+    from keras_txl.cli.encoded_texts import is_encoded
+    from keras_txl.cli.encoded_texts import make_tokenizer
+    from keras_txl.cli.encoded_texts import open_encoded
+
     if options.resume:
         settings = _resumed_settings(options)
     else:
@@ -144,11 +159,25 @@ def run(options: argparse.Namespace) -> None:
             "validation": options.validation,
             "steps": options.steps,
             "minutes": None if options.steps else options.minutes,
+            "tokenizer": _absolute(options.tokenizer),
             "plan": None,
         }
     size = ModelSize(**settings["size"])
-    training, validation = _load(options.corpus, settings, size)
-    _train(options, settings, size, training, validation, started)
+    tokenizer = make_tokenizer(settings.get("tokenizer"))
+    ids: list[Any]
+    if is_encoded(options.corpus):
+        ids = [
+            open_encoded(source, tokenizer)
+            for source in (options.corpus, settings["validation"])
+        ]
+    else:
+        texts = _load(options.corpus, settings, size)
+        ids = [encode_documents(tokenizer, part) for part in texts]
+    _train(options, settings, size, tokenizer, ids, started)
+
+
+def _absolute(path: Path | None) -> str | None:
+    return None if path is None else str(path.absolute())
 
 
 def _resumed_settings(options: argparse.Namespace) -> dict[str, Any]:
@@ -183,8 +212,8 @@ def _resumed_settings(options: argparse.Namespace) -> dict[str, Any]:
 
 def _load(
     corpus: str, settings: dict[str, Any], size: ModelSize
-) -> tuple[list[Any], list[Any]]:
-    """Byte ids to train and to validate on."""
+) -> tuple[list[bytes], list[bytes]]:
+    """Texts to train and to validate on."""
     from keras_txl.cli.training_run import take_bytes
     from keras_txl.data import load_corpus
 
@@ -202,7 +231,7 @@ def _load(
             other, validation_fraction=0, test_fraction=0
         ).train
     return (
-        [document.byte_ids for document in loaded.train],
+        [document.data for document in loaded.train],
         take_bytes(validation, VALIDATION_BYTES),
     )
 
@@ -211,10 +240,11 @@ def _train(
     options: argparse.Namespace,
     settings: dict[str, Any],
     size: ModelSize,
-    training: list[Any],
-    validation: list[Any],
+    tokenizer: Any,
+    ids: list[Any],
     started: float,
 ) -> None:
+    from keras_txl.cli.encoded_texts import unit_of
     from keras_txl.cli.progress import say
     from keras_txl.cli.training_run import TrainingHistory
     from keras_txl.cli.training_run import build_model
@@ -223,15 +253,15 @@ def _train(
 
     choices = TrainingChoices(**settings["choices"])
     stream = SegmentStream(
-        training,
+        ids[0],
         size.batch_size,
         size.segment_length,
         random_lengths=choices.random_lengths,
         random_starts=choices.random_starts,
         seed=settings["seed"],
     )
-    held_out = SegmentStream(validation, size.batch_size, size.segment_length)
-    lm = build_model(size, settings["seed"], choices)
+    held_out = SegmentStream(ids[1], size.batch_size, size.segment_length)
+    lm = build_model(size, settings["seed"], tokenizer, choices)
     checkpoint = options.output / CHECKPOINT_NAME
     step = 0
     if options.resume:
@@ -239,7 +269,7 @@ def _train(
     else:
         _remove_earlier(options.output)
     say(
-        f"{counted(stream.num_tokens, 'byte')} in "
+        f"{counted(stream.num_tokens, unit_of(tokenizer))} in "
         f"{counted(stream.num_documents, 'document')}, "
         f"{counted(count_parameters(lm), 'parameter')}, from step {step}."
     )
@@ -270,7 +300,7 @@ def _train(
             f"{shlex.quote(str(options.output))} --resume"
         ) from None
     save_model(lm, options.output / MODEL_NAME)
-    _print_summary(history.rows, plan.steps, options.output)
+    _print_summary(history.rows, plan.steps, options.output, tokenizer)
 
 
 def _plan(
@@ -336,15 +366,15 @@ def _remove_if_empty(*folders: Path) -> None:
 
 
 def _print_summary(
-    rows: list[dict[str, Any]], steps: int, output: Path
+    rows: list[dict[str, Any]], steps: int, output: Path, tokenizer: Any
 ) -> None:
-    import math
+    from keras_txl.cli.encoded_texts import tell_loss
 
     losses = [row["loss"] for row in rows if row["loss"] is not None]
     checks = [row["val_loss"] for row in rows if row["val_loss"] is not None]
     print(f"steps: {steps}")
     if losses:
-        print(f"training loss: {losses[-1] / math.log(2):.4f} bits per byte")
+        print(f"training loss: {tell_loss(losses[-1], tokenizer)}")
     if checks:
-        print(f"validation loss: {checks[-1] / math.log(2):.4f} bits per byte")
+        print(f"validation loss: {tell_loss(checks[-1], tokenizer)}")
     print(f"model: {output / 'model'}")

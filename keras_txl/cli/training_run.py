@@ -1,7 +1,6 @@
 """Training as `train` and `quickstart` do it: plain `fit` over a stream."""
 
 import csv
-import math
 import time
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -12,30 +11,36 @@ from typing import Any
 import keras
 
 from keras_txl.cli.arguments import ModelSize
+from keras_txl.cli.encoded_texts import tell_loss
+from keras_txl.cli.encoded_texts import tokenizer_of
 from keras_txl.cli.progress import progress_bar
 from keras_txl.cli.training_choices import TrainingChoices
 from keras_txl.cli.training_plan import COMPILING_STEPS
 from keras_txl.cli.training_plan import FIRST_RATE
 from keras_txl.cli.training_plan import MEASURED_STEPS
 from keras_txl.cli.training_plan import TrainingPlan
+from keras_txl.data.text_files import character_start
 from keras_txl.models import TransformerXLBackbone
 from keras_txl.models import TransformerXLCausalLM
 from keras_txl.models import TransformerXLCausalLMPreprocessor
 from keras_txl.models.start_at_step import StartAtStep
-from keras_txl.tokenizers import TransformerXLByteTokenizer
 from keras_txl.training import make_optimizer
 
 HISTORY_COLUMNS = ("step", "seconds", "learning_rate", "loss", "val_loss")
 
 
 def build_model(
-    size: ModelSize, seed: int, choices: TrainingChoices = TrainingChoices()
+    size: ModelSize,
+    seed: int,
+    tokenizer: Any,
+    choices: TrainingChoices = TrainingChoices(),
 ) -> Any:
-    """Make and compile a new model over bytes.
+    """Make and compile a new model.
 
     Args:
         size: sizes of the model.
         seed: seed of its weights and of everything random in training.
+        tokenizer: makes the tokens it is over.
         choices: how it will be trained.
 
     Returns:
@@ -43,7 +48,7 @@ def build_model(
     """
     keras.utils.set_random_seed(seed)
     backbone = TransformerXLBackbone(
-        vocabulary_size=256,
+        vocabulary_size=tokenizer.vocabulary_size(),
         num_layers=size.num_layers,
         num_heads=size.num_heads,
         hidden_dim=size.hidden_dim,
@@ -51,10 +56,10 @@ def build_model(
         memory_length=size.memory_length,
         batch_size=size.batch_size,
         dropout=size.dropout,
+        cutoffs=size.cutoffs,
+        div_val=size.div_val,
     )
-    preprocessor = TransformerXLCausalLMPreprocessor(
-        TransformerXLByteTokenizer()
-    )
+    preprocessor = TransformerXLCausalLMPreprocessor(tokenizer)
     lm = TransformerXLCausalLM(backbone, preprocessor)
     lm.compile(
         optimizer=make_optimizer(
@@ -165,7 +170,7 @@ class _Progress(keras.callbacks.Callback):
         self.times.append(time.monotonic())
         loss = (logs or {}).get("loss")
         if loss is not None:
-            self._note = f"{float(loss) / math.log(2):.3f} bits per byte"
+            self._note = tell_loss(float(loss), tokenizer_of(self.model))
         self._update(self._step, self._steps, self._note)
         if self._step >= self._last:
             self.model.stop_training = True
@@ -246,20 +251,22 @@ def run_plan(
         )
 
 
-def take_bytes(documents: Sequence[Any], limit: int) -> list[Any]:
-    """Byte ids of the first documents, about `limit` bytes together.
+def take_bytes(documents: Sequence[Any], limit: int) -> list[bytes]:
+    """The first documents, about `limit` bytes together.
 
     Args:
         documents: documents of a `Corpus`.
-        limit: bytes wanted. The last document is cut there.
+        limit: bytes wanted. The last document is cut there, or before the
+            character that would be cut.
 
     Returns:
-        List of 1-D integer arrays.
+        List of texts.
     """
     taken, left = [], limit
     for document in documents:
         if left <= 1:
             break
-        taken.append(document.byte_ids[:left])
+        data = document.data
+        taken.append(data[: character_start(data, left)])
         left -= len(taken[-1])
     return taken

@@ -1,18 +1,31 @@
-"""Corpora without a download: files on this machine as byte documents.
+"""Corpora as byte documents in three parts: published ones, files, data sets.
 
-A file is a document. Files are read in binary, sorted by path, and dealt out
-to train, validation and test with a seed.
+A file on this machine is a document. Files are read in binary, sorted by path,
+and dealt out to train, validation and test with a seed. Published corpora come
+in the parts that others have measured.
 """
 
 import os
+import random
+from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
+from pathlib import Path
+from typing import Any
 
 from keras_txl.checks import check_fraction
 from keras_txl.checks import check_integer
 from keras_txl.checks import check_optional_integer
+from keras_txl.data.downloads import cache_folder
+from keras_txl.data.published_corpora import PUBLISHED
+from keras_txl.data.published_corpora import published_parts
 from keras_txl.data.text_files import Document
+from keras_txl.data.text_files import FileDocuments
+from keras_txl.data.text_files import character_start
 from keras_txl.data.text_files import read_documents
+from keras_txl.data.text_sources import TEXT_COLUMN
+from keras_txl.data.text_sources import documents_of_rows
 
 PARTS = ("train", "validation", "test")
 
@@ -26,43 +39,63 @@ class Corpus:
 
     Attributes:
         source: what was loaded.
-        train, validation, test: documents, sorted by name.
+        train, validation, test: documents, sorted by name. Those of `lm1b`
+            and `pg19` are read from disk when they are asked for.
     """
 
     source: str
-    train: tuple[Document, ...] = field(repr=False)
-    validation: tuple[Document, ...] = field(repr=False)
-    test: tuple[Document, ...] = field(repr=False)
+    train: Sequence[Document] = field(repr=False)
+    validation: Sequence[Document] = field(repr=False)
+    test: Sequence[Document] = field(repr=False)
 
     @property
     def sizes(self) -> dict[str, int]:
         """Bytes of each part."""
-        return {
-            part: sum(len(document.data) for document in getattr(self, part))
-            for part in PARTS
-        }
+        return {part: _num_bytes(getattr(self, part)) for part in PARTS}
+
+
+def _num_bytes(documents: Sequence[Document]) -> int:
+    if isinstance(documents, FileDocuments):
+        return documents.num_bytes
+    return sum(len(document.data) for document in documents)
 
 
 def load_corpus(
-    source: str | os.PathLike[str] = "stdlib",
+    source: Any = "stdlib",
     *,
     validation_fraction: float = 0.05,
     test_fraction: float = 0.05,
     max_bytes: int | None = None,
     minimum_bytes: int = 2,
     seed: int = 0,
+    text_column: str = TEXT_COLUMN,
+    folder: str | os.PathLike[str] | None = None,
 ) -> Corpus:
-    """Read text from this machine and split it in three parts.
+    """Read text in three parts: train, validation and test.
 
-    The split is by file. With one file, or where whole files cannot make up
-    the wanted sizes, the end of every file goes to validation and test.
+    Published corpora have the parts of their authors: `"enwik8"` and
+    `"text8"` (the last 5 MB for the test, the 5 MB before for validation),
+    `"wikitext-103"`, `"wikitext-2"` and `"ptb"` (a file each), `"lm1b"` (all
+    training shards; held-out shard 0 for both other parts, as in the released
+    code) and `"pg19"` (28,752 books, a file each). They are downloaded once,
+    checked, and kept in `folder`; a download that broke goes on. For those,
+    fractions, sizes and seed do not matter.
+
+    All other text is split by file. With one file, or where whole files
+    cannot make up the wanted sizes, the end of every file goes to validation
+    and test.
 
     Args:
-        source: `"stdlib"` for the sources of Python's standard library as
-            installed (about 12 MB), or the path of a file, of a folder (every
-            text file in it, hidden ones left out), or a glob. A file named by
-            its path or by a glob is read whatever it holds; in a folder,
-            binary files are left out.
+        source: the name of a published corpus; `"stdlib"` for the sources of
+            Python's standard library as installed (about 12 MB); or the path
+            of a file, of a folder (every text file in it, hidden ones left
+            out), or a glob. A file named by its path or by a glob is read
+            whatever it holds; in a folder, binary files are left out. Files
+            ending in `.gz`, `.bz2`, `.xz` and `.zst` are decompressed; each
+            file of a `.zip`, `.tar` and `.tgz` is a document, and each row of
+            JSON lines (`.jsonl`) and Parquet (`.parquet`). Or a data set of
+            Hugging Face `datasets` or `tensorflow-datasets`, or a dict of
+            such by part; any iterable of texts or of dicts will do.
         validation_fraction: share of the bytes for validation, in [0, 1).
         test_fraction: share of the bytes for the test, in [0, 1). Unless it is
             0, the part is at least the smaller of 200 kB and a tenth of the
@@ -72,12 +105,16 @@ def load_corpus(
         minimum_bytes: smallest allowed size of a part whose share is not 0.
             Pass `segment_length + 1` for at least one whole segment.
         seed: which files are drawn for which part.
+        text_column: column of a table or data set that holds the text.
+        folder: where downloads are kept. Default: `corpora` in `KERAS_HOME`
+            or `~/.keras`.
 
     Returns:
         A `Corpus`.
 
     Raises:
         FileNotFoundError: if there is no such file or folder.
+        ConnectionError: if a download fails; it says what to do by hand.
         PermissionError: if it may not be read.
         ValueError: if there is no text, or too little of it.
 
@@ -104,8 +141,21 @@ def load_corpus(
         )
     check_optional_integer("max_bytes", max_bytes, 1)
     check_integer("minimum_bytes", minimum_bytes, 1)
-    name = os.fspath(source)
-    documents = read_documents(name, max_bytes, seed)
+    is_name = isinstance(source, (str, os.PathLike))
+    if is_name and os.fspath(source) in PUBLISHED:
+        name = os.fspath(source)
+        place = cache_folder() if folder is None else Path(folder)
+        return Corpus(name, **published_parts(name, place))
+    if is_name:
+        name = os.fspath(source)
+        documents = read_documents(name, max_bytes, seed, text_column)
+    else:
+        name = type(source).__name__
+        given = _given_parts(source, name, text_column)
+        if given is not None:
+            return Corpus(name, **given)
+        documents = _rows(source, name, text_column)
+        random.Random(seed).shuffle(documents)
     total = sum(len(document.data) for document in documents)
     shares = {"test": test_fraction, "validation": validation_fraction}
     if test_fraction:
@@ -123,6 +173,42 @@ def load_corpus(
     )
     _check_sizes(corpus, {"train": 1, **shares}, minimum_bytes)
     return corpus
+
+
+def _rows(source: Any, name: str, column: str) -> list[Document]:
+    documents = [
+        Document(row, data)
+        for row, data in documents_of_rows(source, name, column)
+        if data
+    ]
+    if not documents:
+        raise ValueError(
+            "There is no text to read. Received: a data set without a text. "
+            "Pass another one, or choose its text_column."
+        )
+    return documents
+
+
+def _given_parts(source: Any, name: str, column: str) -> Any:
+    """The parts of a data set that comes in parts, else None."""
+    if not isinstance(source, Mapping):
+        return None
+    if "train" not in source:
+        raise ValueError(
+            "A data set in parts must have the part train. Received: "
+            f"{', '.join(map(str, source))}. Pass one part alone to have it "
+            "split."
+        )
+    found = {
+        part: next((source[n] for n in names if n in source), ())
+        for part, names in zip(
+            PARTS, (["train"], ["validation", "valid"], ["test"]), strict=True
+        )
+    }
+    return {
+        part: tuple(_rows(rows, f"{name}/{part}", column)) if rows else ()
+        for part, rows in found.items()
+    }
 
 
 def _split_by_file(
@@ -154,6 +240,8 @@ def _cut_files(
         size = len(document.data)
         second = size - round(size * shares["test"])
         first = second - round(size * shares["validation"])
+        first = character_start(document.data, first)
+        second = character_start(document.data, second)
         borders = (0, first, second, size)
         for part, start, stop in zip(PARTS, borders, borders[1:], strict=False):
             if start < stop:

@@ -1,4 +1,4 @@
-"""Where the segments of a pass begin, and where its streams begin.
+"""Where segments and streams of a pass begin, and its order of documents.
 
 Random lengths are those of the released code's `--varlen`, random starts those
 of NVIDIA's `--roll`. Both are functions of a seed and the number of the pass,
@@ -83,3 +83,20 @@ def row_starts(
     """
     rng = np.random.default_rng((seed, 2, pass_number))
     return rng.integers(0, np.maximum(row_lengths, 1))
+
+
+def document_order(
+    num_documents: int, seed: int, pass_number: int
+) -> np.ndarray:
+    """The order in which documents are laid end to end in a pass.
+
+    Args:
+        num_documents: number of documents.
+        seed: seed of the stream.
+        pass_number: which pass.
+
+    Returns:
+        int64 array, a permutation.
+    """
+    rng = np.random.default_rng((seed, 3, pass_number))
+    return rng.permutation(num_documents)

@@ -4,8 +4,8 @@ A document of n tokens gives n - 1 pairs (input, target). The pairs of all
 documents are laid end to end, that long line is cut into B contiguous rows of
 equal length, and segment i holds pairs i * T to (i + 1) * T of every row. So
 memory left by one segment is what the next segment of the same row continues.
-Where segments and rows begin may also be drawn anew for each pass
-(`segment_order.py`).
+Where segments and rows begin, and in which order the documents are laid, may
+also be drawn anew for each pass (`segment_order.py`).
 
 Axis letters: B rows (streams), T tokens of a segment.
 """
@@ -15,19 +15,21 @@ from functools import cached_property
 from threading import Lock
 from typing import Any
 
-import keras
 import numpy as np
 
 from keras_txl.checks import check_integer
+from keras_txl.data.document_layout import DocumentLayout
+from keras_txl.data.document_layout import count_up
+from keras_txl.data.ordered_dataset import OrderedDataset
+from keras_txl.data.repeated_stream import Batch
+from keras_txl.data.repeated_stream import RepeatedStream
+from keras_txl.data.repeated_stream import StreamPass
+from keras_txl.data.segment_order import document_order
 from keras_txl.data.segment_order import draw_segment_lengths
 from keras_txl.data.segment_order import row_starts
 from keras_txl.data.segment_order import segment_borders
 from keras_txl.data.token_documents import INT32_MAX
-from keras_txl.data.token_documents import as_arrays
-from keras_txl.data.token_documents import join_arrays
-
-Batch = tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]
-"""`(inputs, targets, sample_weight)`, every array of shape (B, T)."""
+from keras_txl.data.token_documents import as_token_source
 
 
 def row_borders(num_targets: int, batch_size: int) -> np.ndarray:
@@ -43,41 +45,6 @@ def row_borders(num_targets: int, batch_size: int) -> np.ndarray:
     """
     rows = np.arange(batch_size + 1, dtype=np.int64)
     return rows * num_targets // batch_size
-
-
-class OrderedDataset(keras.utils.PyDataset):
-    """A `PyDataset` that no setting can read out of order.
-
-    With several workers Keras loses or moves the first batch on some
-    backends, and memory would silently meet the wrong text.
-    """
-
-    @property
-    def workers(self) -> int:
-        return 1
-
-    @workers.setter
-    def workers(self, value: int) -> None:
-        if value > 1:
-            raise ValueError(
-                "`workers` must be at most 1, since more would deliver "
-                f"segments out of order. Received: workers={value}. Use "
-                "`to_tf_dataset()` to prepare batches in the background."
-            )
-
-    @property
-    def use_multiprocessing(self) -> bool:
-        return False
-
-    @use_multiprocessing.setter
-    def use_multiprocessing(self, value: bool) -> None:
-        if value:
-            raise ValueError(
-                "`use_multiprocessing` must be False, since processes would "
-                "deliver segments out of order. Received: "
-                f"use_multiprocessing={value}. Use `to_tf_dataset()` to "
-                "prepare batches in the background."
-            )
 
 
 class SegmentStream(OrderedDataset):
@@ -96,8 +63,9 @@ class SegmentStream(OrderedDataset):
     below `segment_length`, one in twenty around half of that; a shorter
     segment ends in padding, so shapes stay. `random_starts` begins each row
     at another place in each pass and goes on at its front, as a new document,
-    where it ends. A pass depends on its number and the seed alone, and all
-    passes have as many segments.
+    where it ends. `shuffle_documents` lays the documents in another order in
+    each pass. A pass depends on its number and the seed alone, and all passes
+    have as many segments.
 
     A pass numbers the documents on (pass p adds `p * num_documents`), so that
     its first tokens never continue the documents that ended the last one;
@@ -105,29 +73,38 @@ class SegmentStream(OrderedDataset):
     Iterating and `to_tf_dataset()` begin a pass each time they start. Reading
     by index, as `fit` does, begins one when index 0 is asked for after the
     last index was delivered. Give a stream to one reader at a time;
-    `segment()` and `repeat()` depend on nothing but their arguments.
+    `segment()`, `repeat()` and `one_pass()` depend on nothing but their
+    arguments.
 
     Pass `shuffle=False` to `fit` of a plain Keras model.
 
     Args:
-        documents: one document, or a sequence of documents. A document is a
-            1-D array of integer token ids; it is not copied. A document of
-            less than two tokens has no target, but keeps its number.
-        batch_size: number of rows B read side by side.
+        documents: a `TokenFile`, which stays on disk; or one document, or a
+            sequence of documents. A document is a 1-D array of integer token
+            ids; one alone is not copied. A document of less than two tokens
+            has no target, but keeps its number.
+        batch_size: number of rows B read side by side, by all processes
+            together.
         segment_length: tokens T of a segment; of the longest one, if lengths
             are random.
         random_lengths: bool. Whether segments differ in length.
         random_starts: bool. Whether rows begin elsewhere in each pass.
-        seed: int. Seed of the lengths and starts.
+        shuffle_documents: bool. Whether each pass lays the documents in
+            another order.
+        seed: int. Seed of the lengths, starts and orders.
+        shard: `(index, count)`: which of `count` equal shares of the rows
+            this process reads. All shares have as many segments.
 
     Attributes:
+        num_rows: rows of a batch: those of the shard.
         num_tokens: tokens of all documents.
         num_targets: pairs (input, target) of one pass.
         num_documents: number of documents.
 
     Raises:
         ValueError: if no document has two tokens, or an id is negative or
-            beyond int32, or an array is not 1-D, or a size is below 1.
+            beyond int32, or an array is not 1-D, or a size is below 1, or the
+            rows cannot be shared.
         TypeError: if the documents are text or hold no integers.
 
     Example:
@@ -147,20 +124,23 @@ class SegmentStream(OrderedDataset):
         *,
         random_lengths: bool = False,
         random_starts: bool = False,
+        shuffle_documents: bool = False,
         seed: int = 0,
+        shard: tuple[int, int] = (0, 1),
     ) -> None:
         super().__init__()
         self.batch_size = check_integer("batch_size", batch_size, 1)
         self.segment_length = check_integer("segment_length", segment_length, 1)
         self.random_lengths = bool(random_lengths)
         self.random_starts = bool(random_starts)
+        self.shuffle_documents = bool(shuffle_documents)
         self.seed = check_integer("seed", seed, 0)
-        arrays = as_arrays(documents)
-        lengths = np.array([len(array) for array in arrays], dtype=np.int64)
-        self.num_documents = len(arrays)
+        self.shard = _check_shard(shard, self.batch_size)
+        self._source = as_token_source(documents)
+        lengths = self._source.lengths
+        self.num_documents = len(lengths)
         self.num_tokens = int(lengths.sum())
-        # Only documents with a target are kept; pair p of kept document k
-        # starts at token p + k, because each earlier one has a spare token.
+        # Only documents with a target are laid out.
         self._numbers = np.flatnonzero(lengths >= 2)
         if not len(self._numbers):
             raise ValueError(
@@ -170,18 +150,40 @@ class SegmentStream(OrderedDataset):
                 f"{self.num_tokens}. "
                 "Pass a longer text."
             )
-        self._ids = join_arrays([arrays[number] for number in self._numbers])
-        self._pair_ends = np.cumsum(lengths[self._numbers] - 1)
-        self.num_targets = int(self._pair_ends[-1])
-        self._rows = row_borders(self.num_targets, self.batch_size)
-        self._row_lengths = np.diff(self._rows)
+        self._lengths = lengths[self._numbers]
+        self._starts = (np.cumsum(lengths) - lengths)[self._numbers]
+        self.num_targets = int(self._lengths.sum() - len(self._numbers))
+        borders = row_borders(self.num_targets, self.batch_size)
+        self._row_lengths = np.diff(borders)
+        self.num_rows = self.batch_size // self.shard[1]
+        self._own = slice(
+            self.shard[0] * self.num_rows, (self.shard[0] + 1) * self.num_rows
+        )
+        self._own_rows = borders[:-1][self._own]
+        self._own_lengths = self._row_lengths[self._own]
         self._segment_lengths = self._draw_lengths()
-        self._last_order: tuple[int, np.ndarray, np.ndarray] | None = None
+        self._last_order: tuple[int, np.ndarray, np.ndarray, Any] | None = None
         self._lock = Lock()
         self._next_pass = 0  # first pass number nobody has used
         self._index_pass: int | None = None  # pass of reading by index
         self._furthest = -1  # highest index delivered in that pass
         self._in_epoch = False
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What decides about its segments, beside the ids themselves."""
+        return {
+            "num_tokens": self.num_tokens,
+            "num_targets": self.num_targets,
+            "num_documents": self.num_documents,
+            "batch_size": self.batch_size,
+            "segment_length": self.segment_length,
+            "random_lengths": self.random_lengths,
+            "random_starts": self.random_starts,
+            "shuffle_documents": self.shuffle_documents,
+            "seed": self.seed,
+            "shard": list(self.shard),
+        }
 
     @property
     def pass_number(self) -> int:
@@ -215,28 +217,33 @@ class SegmentStream(OrderedDataset):
                 f"`index` must lie in [0, {len(self)}). Received: "
                 f"index={index}. Use `repeat()` to read on over passes."
             )
-        borders, starts = self._order(pass_number)
-        place = borders[index] + np.arange(self.segment_length)  # (T,)
-        lengths = self._row_lengths[:, None]  # (B, 1)
-        valid = (place < borders[index + 1]) & (place < lengths)  # (B, T)
-        place = starts[:, None] + place  # (B, T)
-        turned = place >= lengths  # behind the end: at the front of the row
-        pair = self._rows[:-1, None] + place - turned * lengths
-        pair = np.where(valid, pair, 0)
-        kept = np.searchsorted(self._pair_ends, pair, side="right")  # (B, T)
-        token = pair + kept
+        borders, starts, layout = self._order(pass_number)
+        lengths = self._own_lengths
+        first = starts + np.minimum(borders[index], lengths)  # (B,)
+        last = starts + np.minimum(borders[index + 1], lengths)
+        # Behind its end a row goes on at its front: two ranges a row.
+        begins = np.stack(
+            [np.minimum(first, lengths), np.maximum(first - lengths, 0)], axis=1
+        )  # (B, 2)
+        ends = np.stack(
+            [np.minimum(last, lengths), np.maximum(last - lengths, 0)], axis=1
+        )
+        rows = self._own_rows[:, None]
+        tokens, sizes, number, owner = layout.find(
+            (rows + begins).ravel(), (rows + ends).ravel()
+        )
         parts = 2 if self.random_starts else 1
         # Numbers wrap around inside int32; neighbours in time still differ.
         passes = max(1, INT32_MAX // (parts * self.num_documents))
-        part = pass_number % passes * parts + turned
-        number = self._numbers[kept] + part * self.num_documents
-        document = np.where(valid, number, -1)
+        part = pass_number % passes * parts + owner % 2
+        number = number + part * self.num_documents
+        valid = np.arange(self.segment_length) < (last - first)[:, None]
+        ids, targets = self._source.read(count_up(tokens, sizes))
         inputs = {
-            "token_ids": np.where(valid, self._ids[token], 0).astype("int32"),
-            "document_ids": document.astype("int32"),
+            "token_ids": _spread(ids, valid, 0),
+            "document_ids": _spread(np.repeat(number, sizes), valid, -1),
         }
-        targets = np.where(valid, self._ids[token + 1], 0).astype("int32")
-        return inputs, targets, valid.astype("float32")
+        return inputs, _spread(targets, valid, 0), valid.astype("float32")
 
     def __getitem__(self, index: int) -> Batch:
         return self.segment(index, self._pass_for(index))
@@ -262,6 +269,21 @@ class SegmentStream(OrderedDataset):
         """
         return RepeatedStream(self, start)
 
+    def one_pass(self, number: int = 0) -> "StreamPass":
+        """Return one pass for readers of their own order, such as PyTorch.
+
+        A `torch.utils.data.DataLoader(stream.one_pass(0), batch_size=None)`
+        with any number of workers, or a Grain data source, gives the segments
+        of the pass in order.
+
+        Args:
+            number: which pass.
+
+        Returns:
+            A sequence of batches.
+        """
+        return StreamPass(self, number)
+
     def to_tf_dataset(self) -> Any:
         """Return one pass as a `tf.data.Dataset` with static shapes.
 
@@ -269,7 +291,7 @@ class SegmentStream(OrderedDataset):
         """
         import tensorflow as tf
 
-        shape = (self.batch_size, self.segment_length)
+        shape = (self.num_rows, self.segment_length)
         ids = tf.TensorSpec(shape, tf.int32)
         dataset = tf.data.Dataset.from_generator(
             self.__iter__,
@@ -299,18 +321,30 @@ class SegmentStream(OrderedDataset):
         num_segments = -(-longest // self.segment_length)
         return np.full(num_segments, self.segment_length, dtype=np.int64)
 
-    def _order(self, pass_number: int) -> tuple[np.ndarray, np.ndarray]:
-        """Borders of segments and starts of rows of a pass."""
+    def _order(self, pass_number: int) -> tuple[np.ndarray, np.ndarray, Any]:
+        """Borders of segments, starts of rows and layout of a pass."""
         last = self._last_order
         if last is None or last[0] != pass_number:
             borders = segment_borders(
                 self._segment_lengths, self.seed, pass_number
             )
-            starts = np.zeros(self.batch_size, dtype=np.int64)
+            starts = np.zeros(self.num_rows, dtype=np.int64)
             if self.random_starts:
-                starts = row_starts(self._row_lengths, self.seed, pass_number)
-            last = self._last_order = (pass_number, borders, starts)
-        return last[1], last[2]
+                every = row_starts(self._row_lengths, self.seed, pass_number)
+                starts = every[self._own]
+            layout = None if self.shuffle_documents or not last else last[3]
+            if layout is None:
+                layout = self._lay_out(pass_number)
+            last = self._last_order = (pass_number, borders, starts, layout)
+        return last[1:]
+
+    def _lay_out(self, pass_number: int) -> DocumentLayout:
+        order: Any = slice(None)
+        if self.shuffle_documents:
+            order = document_order(len(self._numbers), self.seed, pass_number)
+        return DocumentLayout(
+            self._starts[order], self._lengths[order], self._numbers[order]
+        )
 
     def _pass_for(self, index: int) -> int:
         # Keras opens iterators that it drops after a few segments (to learn
@@ -337,31 +371,27 @@ class SegmentStream(OrderedDataset):
         return self._next_pass - 1
 
 
-class RepeatedStream(OrderedDataset):
-    """Segments of a stream over endless passes; see `SegmentStream.repeat`.
+def _check_shard(shard: Any, batch_size: int) -> tuple[int, int]:
+    try:
+        index, count = shard
+        index = check_integer("shard index", index, 0)
+        count = check_integer("shard count", count, 1)
+        fits = index < count and batch_size % count == 0
+    except (TypeError, ValueError):
+        fits = False
+    if not fits:
+        raise ValueError(
+            "`shard` must be (index, count) with index < count, and "
+            f"`batch_size` divisible by count. Received: shard={shard!r}, "
+            f"batch_size={batch_size}."
+        )
+    return index, count
 
-    Batch i is segment `(start + i) % n` of pass `(start + i) // n`, where n is
-    the length of the stream.
 
-    Args:
-        stream: the segments to repeat.
-        start: segments to leave out at the beginning.
-    """
-
-    def __init__(self, stream: SegmentStream, start: int = 0) -> None:
-        super().__init__()
-        self.stream = stream
-        self.start = check_integer("start", start, 0)
-
-    @property
-    def num_batches(self) -> None:
-        return None
-
-    def __getitem__(self, index: int) -> Batch:
-        if index < 0:
-            raise IndexError(
-                "`index` must be at least 0, since the stream has no end. "
-                f"Received: index={index}."
-            )
-        pass_number, index = divmod(self.start + index, len(self.stream))
-        return self.stream.segment(index, pass_number)
+def _spread(values: np.ndarray, valid: np.ndarray, fill: int) -> np.ndarray:
+    """Values in the valid places of a batch, row by row, as int32."""
+    if values.size == valid.size:
+        return values.astype("int32").reshape(valid.shape)
+    spread = np.full(valid.shape, fill, dtype="int32")
+    spread[valid] = values
+    return spread

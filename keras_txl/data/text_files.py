@@ -7,11 +7,17 @@ import sysconfig
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+
+from keras_txl.data.text_sources import TEXT_COLUMN
+from keras_txl.data.text_sources import is_container
+from keras_txl.data.text_sources import open_documents
 
 STDLIB_IGNORED = frozenset(  # folders at its top
     {
@@ -45,8 +51,56 @@ class Document:
         return np.frombuffer(self.data, np.uint8)
 
 
+class FileDocuments(Sequence[Document]):
+    """Documents that are read from their files when they are asked for.
+
+    Args:
+        root: folder that names are told from.
+        paths: the files.
+    """
+
+    def __init__(self, root: Path, paths: Sequence[Path]) -> None:
+        self.root = root
+        self.paths = tuple(paths)
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return FileDocuments(self.root, self.paths[index])
+        path = self.paths[index]
+        return Document(path.relative_to(self.root).as_posix(), _all(path))
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all documents, without reading them."""
+        return sum(path.stat().st_size for path in self.paths)
+
+
+def _all(path: Path) -> bytes:
+    return _read_bytes(path, None)
+
+
+def character_start(data: bytes, place: int) -> int:
+    """The place, or where the character of UTF-8 that lies over it begins.
+
+    Args:
+        data: text.
+        place: a place in it, or behind its end.
+    """
+    place = min(place, len(data))
+    for start in range(place, max(place - 4, 0), -1):
+        if start == len(data) or data[start] & 0xC0 != 0x80:
+            return start
+    return place  # this is no UTF-8
+
+
 def read_documents(
-    source: str, max_bytes: int | None, seed: int
+    source: str,
+    max_bytes: int | None,
+    seed: int,
+    text_column: str = TEXT_COLUMN,
 ) -> list[Document]:
     """Read the files of a source, each text once.
 
@@ -54,22 +108,22 @@ def read_documents(
         source: as in `load_corpus`.
         max_bytes: read no more than this many bytes; None for everything.
         seed: order of the files.
+        text_column: column of JSON lines and Parquet that holds the text.
 
     Returns:
         Documents in seeded order, at least one, none of them empty.
     """
     skipped: list[tuple[str, str]] = []
-    root, paths, named = _find(source, skipped)
-    names = sorted(path.relative_to(root).as_posix() for path in paths)
+    root, names, named = find_files(source, skipped)
     random.Random(seed).shuffle(names)
     documents: list[Document] = []
     owners: dict[bytes, str] = {}
     left = max_bytes
-    for name in names:
+    for file_name in names:
         if left is not None and left <= 0:
             break
         try:
-            data = _read_bytes(root / name, left)
+            found = list(_read_file(root, file_name, left, text_column))
         except OSError as error:
             if len(names) == 1:
                 raise type(error)(
@@ -77,24 +131,65 @@ def read_documents(
                     f"({error.strerror}). Check its permissions, or pass "
                     "another file."
                 ) from error
-            skipped.append((name, "unreadable"))
+            skipped.append((file_name, "unreadable"))
             continue
-        if not data:
-            skipped.append((name, "empty"))
-        elif not named and b"\0" in data[:8192]:
-            skipped.append((name, "binary"))
-        elif data in owners:
-            # A copy in another part would give the answer away.
-            skipped.append((name, f"copy of {owners[data]}"))
-        else:
-            owners[data] = name
-            documents.append(Document(name, data))
-            left = None if left is None else left - len(data)
+        for name, data in found:
+            if not data:
+                skipped.append((name, "empty"))
+            elif not named and b"\0" in data[:8192]:
+                skipped.append((name, "binary"))
+            elif data in owners:
+                # A copy in another part would give the answer away.
+                skipped.append((name, f"copy of {owners[data]}"))
+            else:
+                owners[data] = name
+                documents.append(Document(name, data))
+                left = None if left is None else left - len(data)
     if not documents:
         _raise_no_text(source, skipped)
     if source != "stdlib":
         _warn_skipped(source, skipped)
     return documents
+
+
+def find_files(
+    source: str, skipped: list[tuple[str, str]]
+) -> tuple[Path, list[str], bool]:
+    """The files of a source.
+
+    Args:
+        source: as in `load_corpus`.
+        skipped: gets names that are left out, and why.
+
+    Returns:
+        A root folder, sorted names below it, and whether they were named one
+        by one.
+    """
+    root, paths, named = _find(source, skipped)
+    return root, sorted(p.relative_to(root).as_posix() for p in paths), named
+
+
+def _read_file(
+    root: Path, name: str, limit: int | None, text_column: str
+) -> Iterator[tuple[str, bytes]]:
+    """The documents of a file, `limit` bytes of them together."""
+    if not is_container(name):
+        yield name, _read_bytes(root / name, limit)
+        return
+    for document, chunks in open_documents(root / name, name, text_column):
+        data = b"".join(_limited(chunks, limit))
+        yield document, data
+        limit = None if limit is None else limit - len(data)
+        if limit is not None and limit <= 0:
+            return
+
+
+def _limited(chunks: Iterator[bytes], limit: int | None) -> Iterator[bytes]:
+    for chunk in chunks:
+        yield chunk if limit is None else chunk[:limit]
+        limit = None if limit is None else limit - len(chunk)
+        if limit is not None and limit <= 0:
+            return
 
 
 def _find(

@@ -86,3 +86,35 @@ def join_arrays(arrays: list[np.ndarray]) -> np.ndarray:
     if dtype.itemsize > 4:
         dtype = np.dtype("int32")
     return np.concatenate(arrays, dtype=dtype, casting="unsafe")
+
+
+class ArrayTokens:
+    """Documents in memory, as a stream reads them.
+
+    Args:
+        ids: 1-D integer array, the documents end to end.
+        lengths: int64 array, tokens of each document.
+    """
+
+    def __init__(self, ids: np.ndarray, lengths: np.ndarray) -> None:
+        self.ids = ids
+        self.lengths = lengths
+
+    def read(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The tokens at these places, and those behind them."""
+        return self.ids[places], self.ids[places + 1]
+
+
+def as_token_source(documents: Any) -> Any:
+    """What a stream reads: has `lengths` and `read`, as `ArrayTokens`.
+
+    Args:
+        documents: a token file, or as for `as_arrays`.
+    """
+    if hasattr(documents, "read") and hasattr(documents, "lengths"):
+        return documents
+    arrays = as_arrays(documents)
+    lengths = np.array([len(array) for array in arrays], dtype=np.int64)
+    if not arrays:
+        return ArrayTokens(np.zeros(0, "uint8"), lengths)
+    return ArrayTokens(join_arrays(arrays), lengths)

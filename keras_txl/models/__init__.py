@@ -8,9 +8,20 @@ from keras_txl.models.causal_lm_preprocessor import (
 from keras_txl.models.presets import PublishedConfiguration
 from keras_txl.models.presets import published_configuration
 from keras_txl.models.stateful_model import StatefulModel
+from keras_txl.tokenizers import TransformerXLBytePairTokenizer
 from keras_txl.tokenizers import TransformerXLByteTokenizer
+from keras_txl.tokenizers import TransformerXLCharacterTokenizer
+from keras_txl.tokenizers import TransformerXLSentencePieceTokenizer
+from keras_txl.tokenizers import TransformerXLWordTokenizer
 
-TransformerXLByteTokenizer.backbone_cls = TransformerXLBackbone
+for _tokenizer in (
+    TransformerXLByteTokenizer,
+    TransformerXLCharacterTokenizer,
+    TransformerXLWordTokenizer,
+    TransformerXLBytePairTokenizer,
+    TransformerXLSentencePieceTokenizer,
+):
+    _tokenizer.backbone_cls = TransformerXLBackbone
 
 __all__ = [
     "PublishedConfiguration",

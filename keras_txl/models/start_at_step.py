@@ -13,7 +13,7 @@ import keras
 from keras import ops
 
 from keras_txl.checks import check_integer
-from keras_txl.data.segment_stream import RepeatedStream
+from keras_txl.data.repeated_stream import RepeatedStream
 from keras_txl.data.segment_stream import SegmentStream
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import keras
 import keras_hub
-import numpy as np
 
-from keras_txl.aliases import Tensor
+from keras_txl.tokenizers.vocabulary import fingerprint
+from keras_txl.tokenizers.vocabulary_tokenizer import ids_as_lists
 
 
 @keras.saving.register_keras_serializable(package="keras_txl")
@@ -104,13 +104,18 @@ class TransformerXLByteTokenizer(keras_hub.tokenizers.ByteTokenizer):
         import tensorflow as tf
 
         if tf.executing_eagerly():
-            return _decode(_as_lists(inputs))
+            return _decode(ids_as_lists(inputs))
         # The method of KerasHub would drop NUL as padding.
         characters = tf.constant([bytes([byte]) for byte in range(256)])
         text = tf.strings.reduce_join(tf.gather(characters, inputs), axis=-1)
         return tf.strings.unicode_transcode(
             text, "UTF-8", "UTF-8", errors="replace"
         )
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of all that decides about ids, the same in each process."""
+        return fingerprint([type(self).__name__, self.sequence_length])
 
     def save_assets(self, dir_path: str | os.PathLike[str]) -> None:
         """Write the files of the tokenizer; bytes need none."""
@@ -132,19 +137,6 @@ class TransformerXLByteTokenizer(keras_hub.tokenizers.ByteTokenizer):
         ):
             del config[name]
         return config
-
-
-def _as_lists(ids: Tensor) -> Any:
-    """Return ids as an int or nested lists of int."""
-    if isinstance(ids, int):
-        return ids
-    if isinstance(ids, (list, tuple)):
-        return [_as_lists(item) for item in ids]
-    if hasattr(ids, "to_list"):  # tf.RaggedTensor
-        return ids.to_list()
-    if keras.ops.is_tensor(ids):
-        ids = keras.ops.convert_to_numpy(ids)
-    return np.asarray(ids).tolist()
 
 
 def _decode(ids: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_txl.checks import check_optional_integer
 from keras_txl.checks import check_positive
-from keras_txl.data.segment_stream import RepeatedStream
+from keras_txl.data.repeated_stream import RepeatedStream
 from keras_txl.models.start_at_step import StartAtStep
 from keras_txl.training import callback_state
 from keras_txl.training import model_state

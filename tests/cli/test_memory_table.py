@@ -13,6 +13,7 @@ from keras_txl.cli.memory_table import hold_out
 from keras_txl.cli.memory_table import measure_memory
 from keras_txl.evaluation import BootstrapInterval
 from keras_txl.evaluation import StreamEvaluation
+from keras_txl.tokenizers import TransformerXLByteTokenizer
 
 
 def table(low, high, was_cut=False):
@@ -106,7 +107,7 @@ def test_every_setting_reads_the_same_bytes_in_the_same_segments():
         lm,
         documents,
         False,
-        lambda texts: [np.frombuffer(text, "uint8") for text in texts],
+        TransformerXLByteTokenizer(),
         segment_length=8,
         batch_size=2,
         seed=0,

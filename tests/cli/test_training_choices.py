@@ -22,6 +22,7 @@ def test_nothing_chosen_is_the_default():
 
 def test_everything_chosen_reaches_the_optimizer():
     from keras_txl.cli.training_run import build_model
+    from keras_txl.tokenizers import TransformerXLByteTokenizer
 
     choices = parse(
         *("--optimizer", "lamb", "--weight-decay", "0.1"),
@@ -31,7 +32,9 @@ def test_everything_chosen_reaches_the_optimizer():
     assert choices == TrainingChoices(
         "lamb", "constant", 0.0, 0.1, 0.5, 3, True, True
     )
-    optimizer = build_model(DEFAULT_SIZE, 0, choices).optimizer
+    optimizer = build_model(
+        DEFAULT_SIZE, 0, TransformerXLByteTokenizer(), choices
+    ).optimizer
     assert type(optimizer).__name__ == "Lamb"
     assert optimizer.weight_decay == 0.1
     assert optimizer.global_clipnorm == 0.5

@@ -72,14 +72,14 @@ def test_more_rows_than_targets_leaves_rows_of_padding():
 
 def test_a_single_document_is_not_copied():
     ids = np.zeros(1000, "uint8")
-    assert SegmentStream(ids, 2, 4)._ids is ids
+    assert SegmentStream(ids, 2, 4)._source.ids is ids
 
 
 def test_several_documents_are_joined_in_their_own_type():
     parts = [np.ones(9, "uint8"), np.ones(9, "uint8")]
-    assert SegmentStream(parts, 2, 4)._ids.dtype == np.uint8
+    assert SegmentStream(parts, 2, 4)._source.ids.dtype == np.uint8
     parts = [np.ones(9, "uint64"), np.ones(9, "int64")]
-    assert SegmentStream(parts, 2, 4)._ids.dtype == np.int32
+    assert SegmentStream(parts, 2, 4)._source.ids.dtype == np.int32
 
 
 def test_each_iteration_numbers_documents_on():

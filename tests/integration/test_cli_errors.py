@@ -309,17 +309,17 @@ def test_a_prompt_file_that_is_no_text_is_told(preset, tmp_path, capsys):
     assert "UTF-8" in err
 
 
-def test_a_model_over_other_tokens_is_told(make_lm, text, tmp_path, capsys):
+def test_a_model_without_a_tokenizer_is_told(make_lm, text, tmp_path, capsys):
     make_lm().save_to_preset(str(tmp_path / "words"))
     err = fails(["evaluate", tmp_path / "words", text], capsys)
-    assert "needs a model over bytes" in err
+    assert "needs a model with a tokenizer" in err
 
 
 def test_a_text_without_a_target_is_told(preset, tmp_path, capsys):
     path = tmp_path / "short.txt"
     path.write_text("x")
     err = fails(["evaluate", preset, path], capsys)
-    assert "at least two bytes" in err
+    assert "at least two tokens (bytes)" in err
     assert str(path) in err
 
 

@@ -15,7 +15,14 @@ PUBLIC = {
         "from_original_tensorflow",
         "to_original_pytorch",
     ],
-    "data": ["SegmentStream", "load_corpus"],
+    "data": [
+        "SegmentStream",
+        "TokenFile",
+        "encode_corpus",
+        "load_corpus",
+        "read_text_pieces",
+        "stream_documents",
+    ],
     "evaluation": ["evaluate_stream"],
     "export": [
         "ExportMismatchError",
@@ -46,7 +53,16 @@ PUBLIC = {
         "TransformerXLCausalLM",
         "TransformerXLCausalLMPreprocessor",
     ],
-    "tokenizers": ["TransformerXLByteTokenizer"],
+    "tokenizers": [
+        "TransformerXLBytePairTokenizer",
+        "TransformerXLByteTokenizer",
+        "TransformerXLCharacterTokenizer",
+        "TransformerXLSentencePieceTokenizer",
+        "TransformerXLWordTokenizer",
+        "load_tokenizer",
+        "read_vocabulary",
+        "train_tokenizer",
+    ],
     "training": [],
 }
 
