@@ -8,7 +8,7 @@ from typing import Any
 from keras_txl.cli.arguments import positive_integer
 from keras_txl.cli.model_folder import check_corpus
 from keras_txl.cli.output_folder import check_output
-from keras_txl.cli.output_folder import staged_folder
+from keras_txl.export.staging import staged_folder
 
 HELP = "make a tokenizer from a text"
 

@@ -73,3 +73,30 @@ def test_benchmark_compares_a_token_with_memory_and_recomputed(tmp_path):
     assert row["recomputed_ms"] == pytest.approx(
         sorted(recomputed["samples"])[1] * 1e3
     )
+
+
+@pytest.mark.backend("tensorflow")
+def test_word_model_is_trained_by_the_command_line_alone(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text(" = The Ship = \n \n The ship sailed , and on . \n" * 90)
+    output = run_script(
+        "examples/wikitext_word_model.py",
+        *("--train", text, "--test", text, "--steps", 24),
+        *("--output", tmp_path / "out"),
+    )
+    assert output.count("$ keras-txl ") == 5
+    assert "validation loss: perplexity" in output
+    assert "The ship" in output.splitlines()[-1]
+
+
+@pytest.mark.backend("tensorflow")
+def test_stream_benchmark_tells_rates(tmp_path):
+    path = tmp_path / "results.json"
+    run_script(
+        "benchmarks/bench_stream.py",
+        *("--quick", "--output", path),
+        *("--param", "num_tokens=200000"),
+    )
+    rates = json.loads(path.read_text())["rates"]
+    assert {rate["reader"] for rate in rates} == {"iterate"}
+    assert min(rate["million_tokens_per_second"] for rate in rates) > 0
