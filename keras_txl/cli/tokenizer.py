@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_txl.cli.arguments import positive_integer
+from keras_txl.cli.model_folder import NAMED_CORPORA
 from keras_txl.cli.model_folder import check_corpus
 from keras_txl.cli.output_folder import check_output
 from keras_txl.export.staging import staged_folder
@@ -176,7 +177,12 @@ def _read(options: argparse.Namespace, given: dict[str, Any]) -> Any:
 
 
 def _texts(sources: list[str]) -> Iterator[bytes]:
-    from keras_txl.cli.model_folder import read_documents
+    from keras_txl.data import load_corpus
+    from keras_txl.data import read_text_pieces
 
     for source in sources:
-        yield from read_documents([source])
+        if source in NAMED_CORPORA:
+            corpus = load_corpus(source)
+            yield from (document.data for document in corpus.train)
+        else:
+            yield from (piece.data for piece in read_text_pieces(source))

@@ -258,6 +258,7 @@ def _train(
         size.segment_length,
         random_lengths=choices.random_lengths,
         random_starts=choices.random_starts,
+        shuffle_documents=choices.shuffle_documents,
         seed=settings["seed"],
     )
     held_out = SegmentStream(ids[1], size.batch_size, size.segment_length)

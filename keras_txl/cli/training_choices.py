@@ -25,6 +25,7 @@ class TrainingChoices:
         accumulate: steps that make up one change of the weights.
         random_lengths: whether segments differ in length.
         random_starts: whether streams begin elsewhere in each pass.
+        shuffle_documents: whether each pass has an order of its own.
     """
 
     optimizer: str = "adam"
@@ -35,6 +36,7 @@ class TrainingChoices:
     accumulate: int = 1
     random_lengths: bool = False
     random_starts: bool = False
+    shuffle_documents: bool = False
 
 
 def add_training_choices(parser: argparse.ArgumentParser) -> None:
@@ -79,6 +81,11 @@ def add_training_choices(parser: argparse.ArgumentParser) -> None:
         "--random-starts",
         action="store_true",
         help="streams that begin at another place in each pass over the text",
+    )
+    group.add_argument(
+        "--shuffle-documents",
+        action="store_true",
+        help="lay the documents in another order in each pass over the text",
     )
 
 

@@ -6,8 +6,8 @@ from keras_txl.data.corpus_encoding import encode_corpus
 from keras_txl.data.document_stream import stream_documents
 from keras_txl.data.segment_stream import SegmentStream
 from keras_txl.data.text_files import Document
+from keras_txl.data.text_files import read_text_pieces
 from keras_txl.data.text_pieces import TextPiece
-from keras_txl.data.text_sources import read_text_pieces
 from keras_txl.data.token_file import TokenFile
 
 __all__ = [

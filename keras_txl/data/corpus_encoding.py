@@ -7,10 +7,12 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable
+from collections.abc import Generator
 from collections.abc import Iterable
 from collections.abc import Iterator
 from concurrent.futures import Future
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -96,22 +98,22 @@ def encode_corpus(
         done += len(piece.data)
     safe = time.monotonic()
     try:
-        for piece, ids in _encoded(
-            pieces, tokenizer, make_encoder, num_workers
-        ):
-            writer.write(ids, piece.ends_document)
-            done += len(piece.data)
-            if time.monotonic() - safe > SAFE_SECONDS:
-                writer.save_progress()
-                safe = time.monotonic()
-            if progress is not None:
-                progress(done)
-        writer.finish(num_bytes=done, settings=told)
+        with closing(
+            _encoded(pieces, tokenizer, make_encoder, num_workers)
+        ) as encoded:
+            for piece, ids in encoded:
+                writer.write(ids, piece.ends_document)
+                done += len(piece.data)
+                if time.monotonic() - safe > SAFE_SECONDS:
+                    writer.save_progress()
+                    safe = time.monotonic()
+                if progress is not None:
+                    progress(done)
     except BaseException:
         writer.save_progress()
-        raise
-    finally:
         writer.close()
+        raise
+    writer.finish(num_bytes=done, settings=told)
     return TokenFile(path, verify=False)
 
 
@@ -120,7 +122,7 @@ def _encoded(
     tokenizer: Any,
     make_encoder: Callable[[], Callable[[bytes], np.ndarray]] | None,
     num_workers: int,
-) -> Iterator[tuple[TextPiece, np.ndarray]]:
+) -> Generator[tuple[TextPiece, np.ndarray], None, None]:
     """Each piece with its ids, in order."""
     if num_workers == 1:
         encode = _encoder_of(tokenizer) if tokenizer else make_encoder()  # type: ignore[misc]

@@ -1,6 +1,7 @@
 """Text files on this machine, read as byte documents."""
 
 import glob
+import itertools
 import os
 import random
 import sysconfig
@@ -15,9 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from keras_txl.data.text_pieces import TextPiece
+from keras_txl.data.text_pieces import cut_pieces
 from keras_txl.data.text_sources import TEXT_COLUMN
 from keras_txl.data.text_sources import is_container
 from keras_txl.data.text_sources import open_documents
+
+PEEKED_BYTES = 8192
+"""A NUL in so many first bytes tells a binary file."""
 
 STDLIB_IGNORED = frozenset(  # folders at its top
     {
@@ -136,7 +142,7 @@ def read_documents(
         for name, data in found:
             if not data:
                 skipped.append((name, "empty"))
-            elif not named and b"\0" in data[:8192]:
+            elif not named and b"\0" in data[:PEEKED_BYTES]:
                 skipped.append((name, "binary"))
             elif data in owners:
                 # A copy in another part would give the answer away.
@@ -150,6 +156,33 @@ def read_documents(
     if source != "stdlib":
         _warn_skipped(source, skipped)
     return documents
+
+
+def read_text_pieces(
+    source: str | os.PathLike[str], text_column: str = TEXT_COLUMN
+) -> Iterator[TextPiece]:
+    """The documents of a source in pieces, to be encoded.
+
+    Args:
+        source: path of a file, a folder or a glob, as in `load_corpus`.
+        text_column: column of JSON lines and Parquet that holds the text.
+
+    Yields:
+        Pieces of the documents, files sorted by path; binary files of a
+        folder are left out.
+
+    Example:
+    ```python
+    pieces = read_text_pieces("my_texts/")
+    encode_corpus(pieces, "my_ids", tokenizer=tokenizer)
+    ```
+    """
+    root, names, named = find_files(os.fspath(source), [])
+    for name in names:
+        for _, chunks in open_documents(root / name, name, text_column):
+            first = next(chunks, b"")
+            if named or b"\0" not in first[:PEEKED_BYTES]:
+                yield from cut_pieces(itertools.chain([first], chunks))
 
 
 def find_files(

@@ -8,7 +8,6 @@ import bz2
 import gzip
 import json
 import lzma
-import os
 import tarfile
 import zipfile
 import zlib
@@ -19,9 +18,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 from typing import Any
-
-from keras_txl.data.text_pieces import TextPiece
-from keras_txl.data.text_pieces import cut_pieces
 
 CHUNK_BYTES = 2**20
 
@@ -81,32 +77,6 @@ def _told_if_damaged(path: Path) -> Iterator[None]:
             f"{str(path)!r} ({type(error).__name__}: {error}). Copy or "
             "download it anew."
         ) from error
-
-
-def read_text_pieces(
-    source: str | os.PathLike[str], text_column: str = TEXT_COLUMN
-) -> Iterator[TextPiece]:
-    """The documents of a source in pieces, to be encoded.
-
-    Args:
-        source: path of a file, a folder or a glob, as in `load_corpus`.
-        text_column: column of JSON lines and Parquet that holds the text.
-
-    Yields:
-        Pieces of the documents, files sorted by path.
-
-    Example:
-    ```python
-    pieces = read_text_pieces("my_texts/")
-    encode_corpus(pieces, "my_ids", tokenizer=tokenizer)
-    ```
-    """
-    from keras_txl.data.text_files import find_files
-
-    root, names, _ = find_files(os.fspath(source), [])
-    for name in names:
-        for _, chunks in open_documents(root / name, name, text_column):
-            yield from cut_pieces(chunks)
 
 
 def _open(file: IO[bytes], name: str, column: str) -> NamedChunks:

@@ -28,9 +28,10 @@ def test_everything_chosen_reaches_the_optimizer():
         *("--optimizer", "lamb", "--weight-decay", "0.1"),
         *("--clip-norm", "0.5", "--accumulate", "3", "--warmup", "0"),
         *("--schedule", "constant", "--random-lengths", "--random-starts"),
+        "--shuffle-documents",
     )
     assert choices == TrainingChoices(
-        "lamb", "constant", 0.0, 0.1, 0.5, 3, True, True
+        "lamb", "constant", 0.0, 0.1, 0.5, 3, True, True, True
     )
     optimizer = build_model(
         DEFAULT_SIZE, 0, TransformerXLByteTokenizer(), choices

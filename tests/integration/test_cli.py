@@ -26,7 +26,7 @@ SIZES = [
 CHOICES = [
     *("--optimizer", "adamw", "--weight-decay", "0.01", "--clip-norm", "0.5"),
     *("--schedule", "linear", "--warmup", "0.2", "--accumulate", "2"),
-    *("--random-lengths", "--random-starts"),
+    *("--random-lengths", "--random-starts", "--shuffle-documents"),
 ]
 
 

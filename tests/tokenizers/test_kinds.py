@@ -119,6 +119,34 @@ def test_preset_brings_the_tokenizer_of_its_model(tokenizer, tmp_path):
         assert again(TEXTS) == tokenizer(TEXTS)
 
 
+@pytest.mark.backend("tensorflow")
+def test_core_operations_are_all_that_a_signature_needs(
+    tokenizer, kind, tmp_path
+):
+    if kind in ("byte-pair", "sentence-piece"):
+        return  # those need TensorFlow Text, as documented
+    module = tf.Module()
+    module.tokenizer = tokenizer
+
+    @tf.function(input_signature=[tf.TensorSpec((None,), tf.string)])
+    def there_and_back(texts):
+        ids = tokenizer.tokenize(texts)
+        return {"ids": ids.to_tensor(-1), "texts": tokenizer.detokenize(ids)}
+
+    module.there_and_back = there_and_back
+    graph = there_and_back.get_concrete_function().graph
+    operations = {node.op for node in graph.as_graph_def().node}
+    assert not any("Text>" in op or "Sentence" in op for op in operations)
+    tf.saved_model.save(
+        module, str(tmp_path), {"serving_default": there_and_back}
+    )
+    served = tf.saved_model.load(str(tmp_path)).signatures["serving_default"]
+    found = served(tf.constant(TEXTS))
+    assert [text.decode() for text in found["texts"].numpy()] == TEXTS
+    ids = [[i for i in row if i >= 0] for row in found["ids"].numpy().tolist()]
+    assert ids == tokenizer(TEXTS)
+
+
 @pytest.mark.parametrize("damage", ["missing", "cut", "assets"])
 def test_damaged_folder_is_named(damage, tmp_path):
     tokenizer = train_tokenizer("word", ["a b\n"])
