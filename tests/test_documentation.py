@@ -92,6 +92,7 @@ def names(make_lm, tmp_path, monkeypatch):
         "documents": [ids[:40], ids[40:]],
         "ids": ids,
         "lm": lm,
+        "tokenizer": keras_txl.tokenizers.TransformerXLByteTokenizer(),
         "stream": keras_txl.data.SegmentStream(
             ids, batch_size=4, segment_length=8
         ),

@@ -78,7 +78,9 @@ def test_benchmark_compares_a_token_with_memory_and_recomputed(tmp_path):
 @pytest.mark.backend("tensorflow")
 def test_word_model_is_trained_by_the_command_line_alone(tmp_path):
     text = tmp_path / "text.txt"
-    text.write_text(" = The Ship = \n \n The ship sailed , and on . \n" * 90)
+    lines = " = The Ship = \n \n The ship sailed , and on . \n" * 90
+    rare = "".join(f" word{number} \n" for number in range(6000))
+    text.write_text(lines + rare)  # more words than the cutoffs
     output = run_script(
         "examples/wikitext_word_model.py",
         *("--train", text, "--test", text, "--steps", 24),
