@@ -195,6 +195,9 @@ def _resumed_settings(options: argparse.Namespace) -> dict[str, Any]:
         ) from None
     settings: dict[str, Any] = state["extra"]
     recorded = {**settings, **settings["size"], **settings["choices"]}
+    if recorded.get("cutoffs") is not None:  # JSON has made it a list
+        recorded["cutoffs"] = tuple(recorded["cutoffs"])
+    options.tokenizer = _absolute(options.tokenizer)
     if settings["plan"] is not None:
         del recorded["steps"]  # they may be more
     different = differing(options, recorded)

@@ -53,6 +53,34 @@ class DocumentLayout:
         return token, stop - begin, self._numbers[kept], owner
 
 
+LONG_PIECE = 256
+"""Average tokens of pieces from which it pays to copy each by itself."""
+
+
+def read_pairs(
+    ids: np.ndarray, starts: np.ndarray, lengths: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The tokens of pieces end to end, and those that follow each of them.
+
+    Args:
+        ids: 1-D integer array.
+        starts: int64 array, where each piece begins in it.
+        lengths: int64 array, pairs of each piece, at least 1.
+
+    Returns:
+        Two arrays of `lengths.sum()` ids.
+    """
+    if len(lengths) and lengths.sum() >= LONG_PIECE * len(lengths):
+        borders = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
+        pieces = [ids[start : stop + 1] for start, stop in borders]
+        return (
+            np.concatenate([piece[:-1] for piece in pieces]),
+            np.concatenate([piece[1:] for piece in pieces]),
+        )
+    places = count_up(starts, lengths)
+    return ids[places], ids[places + 1]
+
+
 def count_up(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Consecutive integers from each start, laid end to end.
 

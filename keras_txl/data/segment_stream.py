@@ -19,7 +19,6 @@ import numpy as np
 
 from keras_txl.checks import check_integer
 from keras_txl.data.document_layout import DocumentLayout
-from keras_txl.data.document_layout import count_up
 from keras_txl.data.ordered_dataset import OrderedDataset
 from keras_txl.data.repeated_stream import Batch
 from keras_txl.data.repeated_stream import RepeatedStream
@@ -192,8 +191,8 @@ class SegmentStream(OrderedDataset):
 
     @cached_property
     def largest_id(self) -> int:
-        """Largest token id; a vocabulary must be larger."""
-        return int(self._ids.max())
+        """Largest token id, or what none exceeds; a vocabulary is larger."""
+        return int(self._source.largest_id)
 
     def __len__(self) -> int:
         return len(self._segment_lengths)
@@ -238,7 +237,7 @@ class SegmentStream(OrderedDataset):
         part = pass_number % passes * parts + owner % 2
         number = number + part * self.num_documents
         valid = np.arange(self.segment_length) < (last - first)[:, None]
-        ids, targets = self._source.read(count_up(tokens, sizes))
+        ids, targets = self._source.read(tokens, sizes)
         inputs = {
             "token_ids": _spread(ids, valid, 0),
             "document_ids": _spread(np.repeat(number, sizes), valid, -1),

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from keras_txl.data.document_layout import read_pairs
+
 INT32_MAX = 2**31 - 1
 
 
@@ -100,13 +102,20 @@ class ArrayTokens:
         self.ids = ids
         self.lengths = lengths
 
-    def read(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The tokens at these places, and those behind them."""
-        return self.ids[places], self.ids[places + 1]
+    @property
+    def largest_id(self) -> int:
+        """The largest id."""
+        return int(self.ids.max())
+
+    def read(
+        self, starts: np.ndarray, lengths: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The tokens of pieces, and those behind them; see `read_pairs`."""
+        return read_pairs(self.ids, starts, lengths)
 
 
 def as_token_source(documents: Any) -> Any:
-    """What a stream reads: has `lengths` and `read`, as `ArrayTokens`.
+    """What a stream reads: has what `ArrayTokens` has.
 
     Args:
         documents: a token file, or as for `as_arrays`.

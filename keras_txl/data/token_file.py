@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from keras_txl.data.document_layout import read_pairs
+
 HEADER = "header.json"
 TOKENS = "tokens.bin"
 DOCUMENTS = "documents.bin"
@@ -101,6 +103,11 @@ class TokenFile:
     def __len__(self) -> int:
         return self.num_documents
 
+    @property
+    def largest_id(self) -> int:
+        """The last id of the vocabulary; none is larger."""
+        return int(self.header["vocabulary_size"]) - 1
+
     def document(self, number: int) -> np.ndarray:
         """The ids of a document, not copied.
 
@@ -110,15 +117,12 @@ class TokenFile:
         start = self._starts[number]
         return self.ids[start : start + self.lengths[number]]
 
-    def read(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The tokens at these places, and those behind them.
-
-        Args:
-            places: int64 array.
-        """
-        ids, targets = self.ids[places], self.ids[places + 1]
-        jumps = 1 + np.count_nonzero(np.diff(places) != 1)
-        self._touched += jumps * FAULT_BYTES + ids.nbytes
+    def read(
+        self, starts: np.ndarray, lengths: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The tokens of pieces, and those behind them; see `read_pairs`."""
+        ids, targets = read_pairs(self.ids, starts, lengths)
+        self._touched += len(starts) * FAULT_BYTES + ids.nbytes
         if self._touched > KEPT_BYTES:
             self.release()
         return ids, targets

@@ -79,8 +79,11 @@ def test_words_are_scored(trained, capsys):
 
 def test_training_goes_on_with_its_tokenizer(trained, text, capsys):
     arguments = ["train", str(text), "--output", str(trained), "--resume"]
-    assert main(arguments) == 0
+    tokenizer = ["--tokenizer", str(trained.parent / "words")]
+    assert main([*arguments, *tokenizer, "--cutoffs", "6,10"]) == 0
     assert "validation loss: perplexity" in capsys.readouterr().out
+    assert main([*arguments, "--cutoffs", "6,11"]) == 1
+    assert "--cutoffs" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["character", "sentence-piece"])
