@@ -95,20 +95,20 @@ def _first_bytes(tokenizer: Any, ids: np.ndarray) -> int:
 
 
 def unit_of(tokenizer: Any) -> str:
-    """What a token is called: bytes, characters or tokens."""
+    """What a token is called: byte, character or token."""
     if isinstance(tokenizer, TransformerXLByteTokenizer):
-        return "bytes"
+        return "byte"
     if isinstance(tokenizer, TransformerXLCharacterTokenizer):
-        return "characters"
-    return "tokens"
+        return "character"
+    return "token"
 
 
 def tell_loss(nats: float, tokenizer: Any) -> str:
     """A loss in nats per token, in the words of the kind of tokenizer."""
     unit = unit_of(tokenizer)
-    if unit == "tokens":
+    if unit == "token":
         return f"perplexity {math.exp(min(nats, 700.0)):,.2f}"
-    return f"{nats / math.log(2):.4f} bits per {unit[:-1]}"
+    return f"{nats / math.log(2):.4f} bits per {unit}"
 
 
 def make_encoder(path: str | Path | None) -> Callable[[bytes], np.ndarray]:

@@ -92,12 +92,15 @@ def run(options: argparse.Namespace) -> None:
     if options.json:
         print(json.dumps(told, indent=2))
         return
-    _print_table(
-        results,
-        f"{len(documents)} documents, {num_bytes:,} bytes, "
-        f"{told['tokens']:,} {unit_of(tokenizer)}, "
+    sizes_told = [
+        counted(len(documents), "document"),
+        counted(num_bytes, "byte"),
         f"segments of {options.segment_length}",
-    )
+    ]
+    if unit_of(tokenizer) != "byte":
+        tokens = counted(sum(map(len, ids)), unit_of(tokenizer))
+        sizes_told.insert(2, tokens)
+    _print_table(results, ", ".join(sizes_told))
 
 
 def _measure(

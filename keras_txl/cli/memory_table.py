@@ -53,14 +53,14 @@ class MemoryTable:
     num_documents: int
     num_bytes: int
     was_cut: bool
-    unit: str = "bytes"
+    unit: str = "byte"
 
     def rows(self) -> list[tuple[str, float]]:
         """Labels and bits per byte, in the order they are shown in."""
         rows = []
         for length, result in self.evaluations.items():
             times = length // self.segment_length
-            told = f"memory {times}x ({length} {self.unit})"
+            told = f"memory {times}x ({length} {self.unit}s)"
             label = told if times else "memory 0"
             rows.append((label, result.bits_per_byte))
             if times == 1:

@@ -24,6 +24,7 @@ from keras_txl.cli.model_folder import check_corpus
 from keras_txl.cli.model_folder import check_tokenizer
 from keras_txl.cli.model_folder import count_parameters
 from keras_txl.cli.output_folder import check_output
+from keras_txl.cli.wording import counted
 from keras_txl.export.staging import staged_folder
 
 HELP = "train a small model and see what memory buys, in three minutes"
@@ -161,11 +162,11 @@ def _quickstart(options: argparse.Namespace, corpus: Any, stage: Path) -> None:
     facts = {
         "corpus": f"{corpus.source}: {sizes['train']:,} bytes to train on, "
         f"{sizes['validation']:,} to validate, {sizes['test']:,} held out",
-        "model": f"{count_parameters(lm):,} parameters, "
+        "model": f"{counted(count_parameters(lm), 'parameter')}, "
         f"{options.num_layers} layers, width {options.hidden_dim}, trained "
-        f"with a memory of {options.memory_length} {unit}",
+        f"with a memory of {options.memory_length} {unit}s",
         "training": f"{steps} steps of {options.batch_size} x "
-        f"{options.segment_length} {unit}, seed {options.seed}; repeat with "
+        f"{options.segment_length} {unit}s, seed {options.seed}; repeat with "
         f"`keras-txl quickstart --steps {steps} --seed {options.seed}` and "
         "all other options as they were",
         "made with": versions(),
@@ -232,8 +233,8 @@ def _train(
         )
     plan = TrainingPlan(max(steps, step), size.learning_rate)
     say(
-        f"{stream.num_tokens:,} {unit_of(tokenizer)} to train on, "
-        f"{count_parameters(lm):,} parameters, "
+        f"{counted(stream.num_tokens, unit_of(tokenizer))} to train on, "
+        f"{counted(count_parameters(lm), 'parameter')}, "
         f"{timed}{plan.steps} steps."
     )
     history = TrainingHistory(stage / "history.csv", step)
