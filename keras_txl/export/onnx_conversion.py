@@ -80,13 +80,32 @@ def convert(graph: Graph, opset: int = OPSET) -> Any:
         return {name: tf.identity(output) for name, output in named}
 
     model, _ = converter.from_function(
-        function, input_signature=signature, opset=opset
+        function,
+        input_signature=signature,
+        opset=opset,
+        custom_op_handlers={"Erfc": (_complement_of_erf, [])},
     )
     _check_operations(model)
     _fill_in_weights(model, graph.weights)
     fold_constants(model)
     _rename(model, graph)
     return model
+
+
+def _complement_of_erf(context: Any, node: Any, *_: Any) -> None:
+    """Erfc, which the exact GELU of Keras uses and ONNX has not: 1 - erf."""
+    (name,) = node.output
+    shape, dtype = context.get_shape(name), context.get_dtype(name)
+    context.remove_node(node.name)
+    erf = context.make_node("Erf", node.input)
+    one = context.make_const(f"{node.name}_one", np.array(1, "float32"))
+    context.make_node(
+        "Sub",
+        [one.output[0], erf.output[0]],
+        outputs=[name],
+        shapes=[shape],
+        dtypes=[dtype],
+    )
 
 
 def _names(kind: str, things: Sequence[Any]) -> list[str]:

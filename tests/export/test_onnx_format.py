@@ -170,6 +170,51 @@ def test_a_file_that_computes_anything_else_is_not_left_behind(
     assert not list(tmp_path.iterdir())
 
 
+SWITCHES = {
+    "adaptive": (
+        "hidden",
+        {
+            "cutoffs": (5, 11),
+            "div_val": 2,
+            "activation": "gelu",
+            "attend_empty_memory": True,
+        },
+    ),
+    "clipped": (
+        "kv",
+        {
+            "position": "relative_clipped",
+            "max_distance": 3,
+            "relative_values": True,
+            "attention_logit_cap": 2.0,
+            "attention_window": 4,
+            "memory_layer_norm": True,
+        },
+    ),
+    "learned": (
+        "kv_ring",
+        {
+            "position": "relative_learned",
+            "max_distance": 5,
+            "normalize_first": True,
+            "dtype": "bfloat16",
+            "memory_dtype": "bfloat16",
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_switches_of_the_architecture_are_exported(make_lm, tmp_path, name):
+    flavour, switches = SWITCHES[name]
+    lm = make_lm(num_layers=1, batch_size=None, **switches)
+    folder = export_onnx(lm, tmp_path / "model", flavour, memory_length=9)
+    manifest = verify_manifest(folder)
+    assert manifest["model"]["memory_length"] == 9
+    assert manifest["tokenizer"] is None
+    assert manifest["check"]["max_abs_error"]["logits"] <= 1e-4
+
+
 def test_arguments_out_of_range_are_refused_at_once(byte_lm, tmp_path):
     for arguments, message in (
         ({"flavour": "ring"}, "`flavour` must be one of"),
