@@ -6,6 +6,7 @@ from pathlib import Path
 from keras_txl.cli.arguments import add_model_folder
 from keras_txl.cli.arguments import natural_number
 from keras_txl.cli.arguments import positive_integer
+from keras_txl.cli.export_check import told
 from keras_txl.cli.model_folder import find_model
 from keras_txl.cli.model_folder import load_model
 from keras_txl.cli.output_folder import check_output
@@ -30,6 +31,8 @@ EXAMPLES = """\
 examples:
   keras-txl export onnx my_model --output my_model_onnx --flavour kv_ring
   keras-txl export onnx my_model --output genai --flavour kv
+  keras-txl export onnx my_model --output small --flavour kv_ring \\
+      --quantize int8
 """
 
 
@@ -63,6 +66,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="version of ONNX's operators, 13 to 18",
     )
     parser.add_argument(
+        "--quantize",
+        choices=("int8", "fp16"),
+        help="a quarter or half of the size (default: float32)",
+    )
+    parser.add_argument(
         "--overwrite",
         action="store_true",
         help="replace what an earlier export wrote to the folder",
@@ -83,6 +91,7 @@ def run(options: argparse.Namespace) -> None:
     """Run the target."""
     from keras_txl.export import export_onnx
     from keras_txl.export import read_manifest
+    from keras_txl.export.onnx_file import file_size
 
     folder = export_onnx(
         load_model(options.model),
@@ -90,12 +99,9 @@ def run(options: argparse.Namespace) -> None:
         options.flavour,
         options.memory_length,
         options.opset,
+        options.quantize,
     )
     manifest = read_manifest(folder)
-    size = manifest["files"]["model.onnx"]["bytes"] / 2**20
+    size = file_size(folder) / 2**20
     print(f"Wrote {folder}: {options.flavour}, {size:.1f} MiB.")
-    errors = manifest["check"]["max_abs_error"]
-    print(
-        "Largest difference to the Keras model: "
-        + ", ".join(f"{name} {error:.1e}" for name, error in errors.items())
-    )
+    print(told(manifest["check"]))

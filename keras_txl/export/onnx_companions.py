@@ -62,13 +62,11 @@ def _genai_config(model: dict[str, Any], stops: list[int]) -> dict[str, Any]:
     Of its types, "llama" is the one that takes any decoder by the names of its
     inputs and outputs.
     """
-    end = stops or [model["vocabulary_size"]]  # an id that is never drawn
     return {
         "model": {
             "type": "llama",
-            "bos_token_id": end[0],
-            "eos_token_id": end,
-            "pad_token_id": end[0],
+            "eos_token_id": stops,
+            **({"pad_token_id": stops[0]} if stops else {}),
             "vocab_size": model["vocabulary_size"],
             "context_length": LONGEST_TEXT,
             "decoder": {

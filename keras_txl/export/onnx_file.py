@@ -38,6 +38,8 @@ def save(model: Any, folder: Path) -> None:
     import onnx
 
     path = folder / MODEL_NAME
+    for name in (MODEL_NAME, DATA_NAME):  # onnx would append to the data
+        (folder / name).unlink(missing_ok=True)
     size = sum(tensor.ByteSize() for tensor in model.graph.initializer)
     onnx.save_model(
         model,
@@ -46,6 +48,13 @@ def save(model: Any, folder: Path) -> None:
         location=DATA_NAME,
     )
     onnx.checker.check_model(str(path), full_check=True)
+
+
+def load(folder: Path, name: str = MODEL_NAME) -> Any:
+    """The model of a folder with its weights, an `onnx.ModelProto`."""
+    import onnx
+
+    return onnx.load(folder / name)
 
 
 def file_size(folder: Path) -> int:

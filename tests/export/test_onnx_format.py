@@ -215,10 +215,38 @@ def test_switches_of_the_architecture_are_exported(make_lm, tmp_path, name):
     assert manifest["check"]["max_abs_error"]["logits"] <= 1e-4
 
 
+def test_quantized_files_are_smaller_and_measured(
+    make_lm, tmp_path, monkeypatch
+):
+    lm = make_lm(hidden_dim=64, intermediate_dim=256, batch_size=None)
+    exact = export_onnx(lm, tmp_path / "exact", "kv_ring")
+    model = onnx.load(exact / MODEL_NAME)
+    monkeypatch.setattr(
+        "keras_txl.export.onnx_format.convert", lambda *arguments: model
+    )
+    sizes = {}
+    for quantize in ("int8", "fp16"):
+        folder = export_onnx(
+            lm, tmp_path / quantize, "kv_ring", quantize=quantize
+        )
+        manifest = verify_manifest(folder)
+        assert manifest["quantization"] == quantize
+        assert 0 < manifest["check"]["mean_loss_difference"] < 0.1
+        sizes[quantize] = onnx_file.file_size(folder)
+        names = {entry.name for entry in folder.iterdir()}
+        assert names == {entry.name for entry in exact.iterdir()}
+        small = onnx.load(folder / MODEL_NAME)
+        assert described(small.graph.input) == described(model.graph.input)
+        assert {n.domain for n in small.graph.node} == {""}
+    whole = onnx_file.file_size(exact)
+    assert sizes["int8"] < 0.6 * whole and sizes["fp16"] < 0.8 * whole
+
+
 def test_arguments_out_of_range_are_refused_at_once(byte_lm, tmp_path):
     for arguments, message in (
         ({"flavour": "ring"}, "`flavour` must be one of"),
         ({"opset": 19}, "`opset` must be from 13 to 18"),
+        ({"quantize": "int4"}, "`quantize` must be None or one of"),
         ({"memory_length": -1}, "`memory_length`"),
         ({"memory_length": 0}, "memory of at least one token"),
     ):

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 
 FORMAT = 1
 MAGIC = b"keras_txl memory\n"
@@ -30,7 +29,27 @@ MAGIC = b"keras_txl memory\n"
 Array = np.ndarray[Any, Any]
 
 
-class Memory:
+class Random:
+    """Numbers that are the same in every driver (mulberry32).
+
+    Attributes:
+        random: the state, 32 bits.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.random = seed & 0xFFFFFFFF
+
+    def next_random(self) -> float:
+        """A number from [0, 1)."""
+        self.random = (self.random + 0x6D2B79F5) & 0xFFFFFFFF
+        mixed = self.random
+        mixed = ((mixed ^ (mixed >> 15)) * (mixed | 1)) & 0xFFFFFFFF
+        inner = ((mixed ^ (mixed >> 7)) * (mixed | 61)) & 0xFFFFFFFF
+        mixed ^= (mixed + inner) & 0xFFFFFFFF
+        return (mixed ^ (mixed >> 14)) / 2**32
+
+
+class Memory(Random):
     """What a stream remembers: a ring of keys and values, and where it is.
 
     Attributes:
@@ -38,23 +57,13 @@ class Memory:
         length: slots of the ring that hold a token.
         ring: float32 arrays (1, N, M, H): key and value of each layer.
         unread: ids that were said but not read yet.
-        random: state of the random numbers.
     """
 
-    def __init__(self, shape: Sequence[int], count: int) -> None:
+    def __init__(self, shape: Sequence[int], count: int, seed: int) -> None:
+        super().__init__(seed)
         self.position = self.length = 0
         self.ring = [np.zeros(shape, "float32") for _ in range(count)]
         self.unread: list[int] = []
-        self.random = 0
-
-    def next_random(self) -> float:
-        """A number from [0, 1), the same in every driver (mulberry32)."""
-        self.random = (self.random + 0x6D2B79F5) & 0xFFFFFFFF
-        mixed = self.random
-        mixed = ((mixed ^ (mixed >> 15)) * (mixed | 1)) & 0xFFFFFFFF
-        inner = ((mixed ^ (mixed >> 7)) * (mixed | 61)) & 0xFFFFFFFF
-        mixed ^= (mixed + inner) & 0xFFFFFFFF
-        return (mixed ^ (mixed >> 14)) / 2**32
 
 
 class TransformerXL:
@@ -71,7 +80,9 @@ class TransformerXL:
     def __init__(
         self, folder: str | os.PathLike[str], num_threads: int = 0
     ) -> None:
-        self.manifest = read_manifest(Path(folder))
+        import onnxruntime
+
+        self.manifest = read_manifest(Path(folder), "kv_ring")
         model = self.manifest["model"]
         self.vocabulary_size: int = model["vocabulary_size"]
         self.memory_length: int = model["memory_length"]
@@ -93,9 +104,7 @@ class TransformerXL:
 
     def new_memory(self, seed: int = 0) -> Memory:
         """The memory of a stream that has read nothing."""
-        memory = Memory(self.slots, len(self.names))
-        memory.random = seed & 0xFFFFFFFF
-        return memory
+        return Memory(self.slots, len(self.names), seed)
 
     def read(self, token_ids: Sequence[int], memory: Memory) -> Array:
         """Read tokens, one after the other.
@@ -175,25 +184,8 @@ class TransformerXL:
         self, prompt: str, memory: Memory, **sampling: Any
     ) -> Iterator[str]:
         """The same with text; arguments as of `generate_ids`."""
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        for token_id in self.generate_ids(
-            self.encode(prompt), memory, **sampling
-        ):
-            text = decoder.decode(bytes([token_id]))
-            if text:
-                yield text
-        if rest := decoder.decode(b"", final=True):
-            yield rest
-
-    def encode(self, text: str) -> list[int]:
-        """Ids of a text."""
-        kind = (self.manifest["tokenizer"] or {}).get("kind")
-        if kind != "bytes":
-            raise ValueError(
-                "Text needs a model over bytes. Received: a model with "
-                f"tokenizer {kind!r}. Use `generate_ids` with ids."
-            )
-        return list(text.encode())
+        ids = encode(prompt, self.manifest)
+        yield from decode(self.generate_ids(ids, memory, **sampling))
 
     def save_memory(self, path: str | os.PathLike[str], memory: Memory) -> None:
         """Write a memory, whole or not at all."""
@@ -252,8 +244,29 @@ class TransformerXL:
         return memory
 
 
+def encode(text: str, manifest: dict[str, Any]) -> list[int]:
+    """Ids of a text."""
+    kind = (manifest["tokenizer"] or {}).get("kind")
+    if kind != "bytes":
+        raise ValueError(
+            "Text needs a model over bytes. Received: a model with tokenizer "
+            f"{kind!r}. Use `generate_ids` with ids."
+        )
+    return list(text.encode())
+
+
+def decode(token_ids: Iterator[int]) -> Iterator[str]:
+    """The text of ids as it comes, in whole characters."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    for token_id in token_ids:
+        if text := decoder.decode(bytes([token_id])):
+            yield text
+    if rest := decoder.decode(b"", final=True):
+        yield rest
+
+
 def draw(
-    logits: Array, memory: Memory, temperature: float, top_k: int, top_p: float
+    logits: Array, random: Random, temperature: float, top_k: int, top_p: float
 ) -> int:
     """One token id by the rules of `generate_ids`."""
     if temperature < 0 or top_k < 0 or not 0 < top_p <= 1:
@@ -270,12 +283,12 @@ def draw(
     sums = np.cumsum(shares)
     kept = int(np.searchsorted(sums, top_p * sums[-1])) + 1
     sums = sums[:kept]
-    place = np.searchsorted(sums, memory.next_random() * sums[-1], "right")
+    place = np.searchsorted(sums, random.next_random() * sums[-1], "right")
     return int(order[min(int(place), len(sums) - 1)])
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a model that this driver runs, all files whole."""
+def read_manifest(folder: Path, flavour: str) -> dict[str, Any]:
+    """The manifest of a model of this flavour, all its files whole."""
     try:
         manifest: dict[str, Any] = json.loads(
             (folder / "manifest.json").read_text("utf-8")
@@ -286,12 +299,12 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise ValueError(
             "The model folder must hold a manifest.json. Received: "
             f"{str(folder)!r} ({type(error).__name__}: {error}). Export with: "
-            "keras-txl export onnx MODEL --flavour kv_ring --output FOLDER"
+            f"keras-txl export onnx MODEL --flavour {flavour} --output FOLDER"
         ) from error
-    if found != (FORMAT, "onnx", "kv_ring"):
+    if found != (FORMAT, "onnx", flavour):
         raise ValueError(
-            "This driver runs the flavour kv_ring of format 1. Received: "
-            f"{found}. Export with --flavour kv_ring."
+            f"This driver runs the flavour {flavour} of format 1. Received: "
+            f"{found}. Export with --flavour {flavour}."
         )
     for name, wanted in files.items():
         if not name.startswith("model.onnx"):
@@ -310,6 +323,21 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 def main() -> None:
     """What the command line does."""
+    options = parse_arguments()
+    try:
+        model = TransformerXL(options.folder, options.threads)
+        memory = model.new_memory(options.seed)
+        if options.load_memory:
+            memory = model.load_memory(options.load_memory)
+        say(model.generate(options.prompt, memory, **sampling_of(options)))
+        if options.save_memory:
+            model.save_memory(options.save_memory, memory)
+    except (ValueError, OSError) as error:
+        sys.exit(f"transformer_xl.py: {error}")
+
+
+def parse_arguments() -> argparse.Namespace:
+    """The command line of every driver in Python."""
     parser = argparse.ArgumentParser(description="Text from an exported model.")
     parser.add_argument("folder", type=Path, metavar="MODEL_FOLDER")
     parser.add_argument("--prompt", help="(default: a new line)")
@@ -322,30 +350,29 @@ def main() -> None:
     parser.add_argument("--save-memory", type=Path, metavar="FILE")
     parser.add_argument("--threads", type=int, default=0)
     options = parser.parse_args()
+    if options.prompt is None:
+        options.prompt = "" if options.load_memory else "\n"
+    return options
+
+
+def sampling_of(options: argparse.Namespace) -> dict[str, Any]:
+    """The settings of `generate_ids` on a command line."""
+    return {
+        "max_new_tokens": options.length,
+        "temperature": options.temperature,
+        "top_k": options.top_k,
+        "top_p": options.top_p,
+    }
+
+
+def say(pieces: Iterator[str]) -> None:
+    """Print text as it comes, until its end or Ctrl-C."""
     try:
-        model = TransformerXL(options.folder, options.threads)
-        memory = model.new_memory(options.seed)
-        prompt = "\n" if options.prompt is None else options.prompt
-        if options.load_memory:
-            memory = model.load_memory(options.load_memory)
-            prompt = options.prompt or ""
-        try:
-            for text in model.generate(
-                prompt,
-                memory,
-                max_new_tokens=options.length,
-                temperature=options.temperature,
-                top_k=options.top_k,
-                top_p=options.top_p,
-            ):
-                print(text, end="", flush=True)
-        except KeyboardInterrupt:
-            pass
-        print()
-        if options.save_memory:
-            model.save_memory(options.save_memory, memory)
-    except (ValueError, OSError) as error:
-        sys.exit(f"transformer_xl.py: {error}")
+        for text in pieces:
+            print(text, end="", flush=True)
+    except KeyboardInterrupt:
+        pass
+    print()
 
 
 if __name__ == "__main__":
