@@ -5,10 +5,12 @@ A target is a module of this folder with what a verb has, and its `NAME`.
 
 import argparse
 
+from keras_txl.cli import export_litert
 from keras_txl.cli import export_onnx
 from keras_txl.cli import export_saved_model
+from keras_txl.cli import export_verify
 
-TARGETS = (export_saved_model, export_onnx)
+TARGETS = (export_saved_model, export_onnx, export_litert, export_verify)
 
 HELP = "write a model for TensorFlow Serving and other runtimes"
 

@@ -10,25 +10,31 @@ from typing import Any
 if TYPE_CHECKING:
     from keras_txl.export import serving
     from keras_txl.export.errors import ExportMismatchError
+    from keras_txl.export.litert_format import export_litert
     from keras_txl.export.manifest import read_manifest
     from keras_txl.export.manifest import verify_manifest
     from keras_txl.export.onnx_format import export_onnx
     from keras_txl.export.saved_model import export_saved_model
+    from keras_txl.export.verification import verify_export
 
 __all__ = [
     "ExportMismatchError",
+    "export_litert",
     "export_onnx",
     "export_saved_model",
     "read_manifest",
     "serving",
+    "verify_export",
     "verify_manifest",
 ]
 
 _MODULES = {
     "ExportMismatchError": "errors",
+    "export_litert": "litert_format",
     "export_onnx": "onnx_format",
     "export_saved_model": "saved_model",
     "read_manifest": "manifest",
+    "verify_export": "verification",
     "verify_manifest": "manifest",
 }
 

@@ -79,7 +79,7 @@ def export_onnx(
     if memory_length is None:
         memory_length = lm.backbone.memory_layers[0].slots(training=False)
     check_flavour(lm.backbone, flavour, memory_length)
-    lm = _in_float32(lm)
+    lm = in_float32(lm)
     manifest: dict[str, Any] = {
         "target": "onnx",
         "flavour": flavour,
@@ -130,7 +130,7 @@ def check_installed() -> None:
             )
 
 
-def _in_float32(lm: Any) -> Any:
+def in_float32(lm: Any) -> Any:
     """The same weights under a float32 policy."""
     backbone = lm.backbone
     types = {backbone.compute_dtype, backbone.memory_dtype}

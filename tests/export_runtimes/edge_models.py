@@ -12,17 +12,14 @@ TOKENS = 2000
 
 
 def trained_lm(repository):
-    """The model that quickstart trained, or one trained here in seconds."""
-    from keras_txl.cli.model_folder import load_model
-
-    if "QUICKSTART_MODEL" in os.environ:
-        return load_model(Path(os.environ["QUICKSTART_MODEL"]))
+    """A model trained in seconds."""
     from keras_txl.data import SegmentStream
     from keras_txl.models import TransformerXLBackbone
     from keras_txl.models import TransformerXLCausalLM
     from keras_txl.models import TransformerXLCausalLMPreprocessor
     from keras_txl.tokenizers import TransformerXLByteTokenizer
 
+    keras.utils.set_random_seed(1)
     backbone = TransformerXLBackbone(
         vocabulary_size=256,
         num_layers=2,
@@ -41,7 +38,7 @@ def trained_lm(repository):
     text = (repository / "tests" / "tolerances.py").read_bytes()
     ids = np.frombuffer(text, "uint8").astype("int32")
     lm.compile(optimizer=keras.optimizers.Adam(5e-3))
-    lm.fit(SegmentStream(ids, 4, 32), epochs=30, verbose=0)
+    lm.fit(SegmentStream(ids, 4, 32), epochs=60, verbose=0)
     return lm
 
 
@@ -65,3 +62,15 @@ def trained(repository, tmp_path_factory):
         for flavour in ("hidden", "kv", "kv_ring")
     }
     return lm, said, folders
+
+
+@pytest.fixture(scope="session")
+def quickstart_ring(trained, tmp_path_factory):
+    """Folder of the model that quickstart trained, if there is one."""
+    from keras_txl.cli.model_folder import load_model
+    from keras_txl.export import export_onnx
+
+    if "QUICKSTART_MODEL" not in os.environ:
+        return trained[2]["kv_ring"]
+    lm = load_model(Path(os.environ["QUICKSTART_MODEL"]))
+    return export_onnx(lm, tmp_path_factory.mktemp("quick") / "q", "kv_ring")

@@ -5,6 +5,9 @@ import pytest
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 
+from keras_txl.export import export_litert
+from keras_txl.export import verify_export
+from keras_txl.export import verify_manifest
 from keras_txl.export.check import expected_values
 from keras_txl.export.check import replay
 
@@ -41,3 +44,15 @@ def test_step_and_score_equal_keras(exported):
 
     errors = replay(expected_values(lm, M), start, step, 1e-4, "LiteRT")
     assert len(errors) == 4
+
+
+def test_the_exporter_checks_the_file_and_verify_does_so_again(
+    exported, tmp_path
+):
+    lm, _ = exported
+    folder = export_litert(lm, tmp_path / "model")
+    manifest = verify_manifest(folder)
+    assert set(manifest["files"]) == {"model.tflite"}
+    errors = manifest["check"]["max_abs_error"]
+    assert set(errors) == {"logits", "token_losses", "memory", "memory_length"}
+    assert verify_export(folder, lm)["max_abs_error"] == errors

@@ -1,12 +1,12 @@
 // Visits the page as a reader would, and prints what was seen as JSON.
-// Arguments: address, prompt, number of tokens, folder for pictures.
+// Arguments: address, prompt, number of tokens, temperature, folder for pictures.
 
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 
-const [address, prompt, tokens, pictures] = process.argv.slice(2);
+const [address, prompt, tokens, temperature, pictures] = process.argv.slice(2);
 const profile = await mkdtemp(join(tmpdir(), "keras_txl_browser_"));
 const context = await chromium.launchPersistentContext(profile, {
   executablePath: process.env.EDGE_CHROMIUM ?? "/usr/bin/chromium",
@@ -53,7 +53,7 @@ try {
   await page.goto(address);
   await page.waitForSelector("#start:enabled", { timeout: 60000 });
   await page.fill("#prompt", prompt);
-  await page.fill("#temperature", "0");
+  await page.fill("#temperature", temperature);
   await page.click("#start");
   await position(60);
   await page.waitForTimeout(1500); // a state is kept every second
