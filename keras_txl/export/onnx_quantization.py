@@ -73,10 +73,14 @@ def _in_int8(model: Any, folder: Path) -> Any:
 
 def _in_fp16(model: Any, folder: Path) -> Any:
     from onnxruntime.transformers.float16 import convert_float_to_float16
+    from onnxruntime.transformers.onnx_model import OnnxModel
 
-    return convert_float_to_float16(
+    small = convert_float_to_float16(
         model, keep_io_types=True, node_block_list=_angles(model)
     )
+    # Its casts stand behind the nodes that they feed.
+    OnnxModel(small).topological_sort()
+    return small
 
 
 def _angles(model: Any) -> list[str]:
