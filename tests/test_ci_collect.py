@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.backend("tensorflow")  # no tensor in it
+
 COLLECT = Path(__file__).resolve().parent.parent / ".ci" / "collect.py"
 JUNIT = """<testsuites><testsuite>
 <testcase classname="tests.a.test_b" name="test_good" file="tests/a/test_b.py"/>

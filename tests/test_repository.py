@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.backend("tensorflow")  # no tensor in it
+
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARY = sorted((ROOT / "keras_txl").rglob("*.py"))
 OUTSIDE = sorted(

@@ -8,6 +8,8 @@ from keras_txl.data import load_corpus
 from keras_txl.data import text_files
 from keras_txl.data.corpora import PARTS
 
+pytestmark = pytest.mark.backend("tensorflow")  # no tensor in it
+
 
 def text(size, seed):
     return random.Random(seed).randbytes(size).hex()[:size].encode()

@@ -19,6 +19,8 @@ from keras_txl.data.downloads import fetch
 from keras_txl.data.published_corpora import PUBLISHED
 from keras_txl.data.published_corpora import PublishedCorpus
 
+pytestmark = pytest.mark.backend("tensorflow")  # no tensor in it
+
 DATA = bytes(range(256)) * 900
 SHA256 = hashlib.sha256(DATA).hexdigest()
 

@@ -15,6 +15,8 @@ from tests.data.test_segment_stream_property import SIZES
 from tests.data.test_segment_stream_property import expected_pairs
 from tests.data.test_segment_stream_property import read_rows
 
+pytestmark = pytest.mark.backend("tensorflow")  # no tensor in it
+
 KINDS = st.fixed_dictionaries(
     {
         "random_lengths": st.booleans(),

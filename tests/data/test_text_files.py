@@ -8,6 +8,8 @@ import pytest
 from keras_txl.data import text_files
 from keras_txl.data.text_files import read_documents
 
+pytestmark = pytest.mark.backend("tensorflow")  # no tensor in it
+
 
 def read(source, max_bytes=None):
     documents = read_documents(os.fspath(source), max_bytes, seed=0)

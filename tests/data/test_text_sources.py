@@ -14,6 +14,8 @@ import pytest
 from keras_txl.data import load_corpus
 from keras_txl.data import read_text_pieces
 
+pytestmark = pytest.mark.backend("tensorflow")  # no tensor in it
+
 TEXT = "né 😀 line\n" * 50
 ROWS = [f"row {number} é" for number in range(600)]
 

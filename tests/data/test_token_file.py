@@ -15,6 +15,8 @@ from keras_txl.data import token_file_writer
 from keras_txl.data.token_file import smallest_type
 from keras_txl.data.token_file_writer import TokenFileWriter
 
+pytestmark = pytest.mark.backend("tensorflow")  # no tensor in it
+
 DOCUMENTS = [[1, 2, 3], [], [4], [250, 0, 7, 7]]
 
 

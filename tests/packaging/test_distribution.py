@@ -6,6 +6,8 @@ import pytest
 
 import keras_txl
 
+pytestmark = pytest.mark.backend("tensorflow")  # no tensor in it
+
 
 @pytest.fixture(scope="module")
 def distribution():

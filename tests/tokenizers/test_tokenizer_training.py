@@ -11,6 +11,8 @@ from keras_txl.tokenizers import TransformerXLCharacterTokenizer
 from keras_txl.tokenizers import TransformerXLWordTokenizer
 from keras_txl.tokenizers import train_tokenizer
 
+pytestmark = pytest.mark.backend("tensorflow")  # no tensor in it
+
 LINES = " a b b \n c b <unk> \n\n a a b d \n"
 REAL_TEXT = Path(__file__).resolve().parents[3] / "shared/data/wikitext-2"
 

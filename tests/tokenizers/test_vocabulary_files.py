@@ -12,6 +12,8 @@ import pytest
 from keras_txl.tokenizers import TransformerXLWordTokenizer
 from keras_txl.tokenizers import read_vocabulary
 
+pytestmark = pytest.mark.backend("tensorflow")  # no tensor in it
+
 WORDS = ["<eos>", "the", "<unk>", "né"]
 
 
