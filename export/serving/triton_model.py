@@ -42,12 +42,12 @@ class TritonPythonModel:
         except (self.tf.errors.InvalidArgumentError, TypeError) as error:
             told = pb_utils.TritonError(str(error))
             return pb_utils.InferenceResponse([], told)
-        return pb_utils.InferenceResponse(
-            [
-                pb_utils.Tensor(name, found[name].numpy())
-                for name in self.outputs
-            ]
-        )
+        # By DLPack: the constructor reads arrays of NumPy 2 wrongly.
+        outputs = [
+            pb_utils.Tensor.from_dlpack(name, np.array(found[name]))
+            for name in self.outputs
+        ]
+        return pb_utils.InferenceResponse(outputs)
 
     def _step(self, _: Any, inputs: dict[str, Any]) -> dict[str, Any]:
         tensors = {k: self.tf.constant(value) for k, value in inputs.items()}

@@ -16,7 +16,7 @@ NEW_TOKENS = 12
 
 
 def check_saved_model(
-    folder: str, expected: str, tolerance: float, texts: list[str] | None
+    folder: str, expected: str, tolerance: float, texts: dict[str, str]
 ) -> dict[str, Any]:
     """Load a SavedModel and compare it with the Keras model.
 
@@ -24,7 +24,7 @@ def check_saved_model(
         folder: of the SavedModel.
         expected: `.npz` file of `expected_values`.
         tolerance: see `replay`.
-        texts: what `generate_text` must answer, see `check_text_model`.
+        texts: of prompts, what `generate_text` must answer.
 
     Returns:
         The largest differences, for the manifest.
@@ -47,12 +47,12 @@ def check_saved_model(
     return {"tolerance": tolerance, "max_abs_error": errors}
 
 
-def check_text_model(folder: str, texts: list[str]) -> dict[str, Any]:
+def check_text_model(folder: str, texts: dict[str, str]) -> dict[str, Any]:
     """Load an archive of `generate_text`, with what its tokenizer needs.
 
     Args:
         folder: of the SavedModel.
-        texts: what it answered before it was written.
+        texts: of prompts, what it answered before it was written.
 
     Returns:
         For the manifest.
@@ -154,20 +154,18 @@ def check_generate(
             )
 
 
-def _check_texts(
-    signatures: Mapping[str, Any], texts: list[str] | None
-) -> None:
-    from keras_txl.export.saved_model_files import PROMPTS
+def _check_texts(signatures: Mapping[str, Any], texts: dict[str, str]) -> None:
     from keras_txl.export.saved_model_files import greedy_text_request
 
-    if texts is None:
+    if not texts:
         return
-    request = greedy_text_request(PROMPTS)
+    request = greedy_text_request(list(texts))
     answer = signatures["generate_text"](**request)["texts"].numpy()
     found = [text.decode("utf-8", "replace") for text in answer.tolist()]
-    if found != texts:
+    wanted = list(texts.values())
+    if found != wanted:
         raise ExportMismatchError(
-            "SavedModel", 1.0, 0.0, f"the texts {found}, which were {texts}"
+            "SavedModel", 1.0, 0.0, f"the texts {found}, which were {wanted}"
         )
 
 

@@ -17,8 +17,8 @@ from keras_txl.export.text_signature import GENERATE_TEXT
 from keras_txl.export.text_signature import GenerateTextSignature
 from keras_txl.export.text_signature import foreign_operations
 
-PROMPTS = ("The ship", "a", "né 1")
-"""Continued by the check of `generate_text`."""
+PROMPT_LENGTHS = (6, 1, 3)
+"""Tokens of the prompts of the check of `generate_text`."""
 
 
 def write_saved_model(
@@ -40,8 +40,8 @@ def write_saved_model(
         stop_token_ids: ids that end a generated row.
 
     Returns:
-        `signatures` (shape and dtype of each input and output), `texts` (what
-        `generate_text` answers to `PROMPTS`, if it is there) and
+        `signatures` (shape and dtype of each input and output), `texts` (of
+        prompts, what `generate_text` answers, if it is there) and
         `foreign_operations` (why it is not there).
     """
     stream = StreamSignatures(lm, memory_length, memory_format)
@@ -64,10 +64,10 @@ def write_saved_model(
         else:
             functions["generate_text"] = text
             kept["tokenizer"] = lm.preprocessor.tokenizer
-    signatures = _save(functions, folder, "step", kept)
+    texts = _texts(lm, text)
     return {
-        "signatures": signatures,
-        "texts": _texts(text),
+        "signatures": _save(functions, folder, "step", kept, texts),
+        "texts": texts,
         "foreign_operations": foreign,
     }
 
@@ -90,8 +90,9 @@ def write_text_model(
     text = _text_function(lm, generate)
     kept = {"tokenizer": lm.preprocessor.tokenizer}
     functions = {"generate_text": text}
-    signatures = _save(functions, folder, "generate_text", kept)
-    return {"signatures": signatures, "texts": _texts(text)}
+    texts = _texts(lm, text)
+    signatures = _save(functions, folder, "generate_text", kept, texts)
+    return {"signatures": signatures, "texts": texts}
 
 
 def greedy_text_request(prompts: Sequence[str]) -> dict[str, Any]:
@@ -116,15 +117,32 @@ def _text_function(lm: Any, generate: GenerateSignature) -> Any:
     return graph_function(text, GENERATE_TEXT)
 
 
-def _texts(text: Any) -> list[str] | None:
+def _texts(lm: Any, text: Any) -> dict[str, str]:
+    """Prompts that the tokenizer can read, and what is answered to them."""
     if text is None:
-        return None
-    texts = text(greedy_text_request(PROMPTS))["texts"].numpy()
-    return [line.decode("utf-8", "replace") for line in texts.tolist()]
+        return {}
+    tokenizer = lm.preprocessor.tokenizer
+    size = tokenizer.vocabulary_size()
+    rows = [[size * n // 7 for n in range(1, k + 1)] for k in PROMPT_LENGTHS]
+    prompts = [_string(tokenizer.detokenize(row)) for row in rows]
+    # A special token alone may be no text.
+    prompts = [prompt for prompt in prompts if prompt.strip()]
+    answers = text(greedy_text_request(prompts))["texts"].numpy().tolist()
+    return dict(zip(prompts, map(_string, answers), strict=True))
+
+
+def _string(text: Any) -> str:
+    if hasattr(text, "numpy"):
+        text = text.numpy()
+    return text.decode("utf-8", "replace") if isinstance(text, bytes) else text
 
 
 def _save(
-    functions: dict[str, Any], folder: str, default: str, kept: dict[str, Any]
+    functions: dict[str, Any],
+    folder: str,
+    default: str,
+    kept: dict[str, Any],
+    texts: dict[str, str],
 ) -> dict[str, Any]:
     """Write functions and the variables, tables and assets they read."""
     import tensorflow as tf
@@ -145,7 +163,7 @@ def _save(
         options=tf.saved_model.SaveOptions(experimental_custom_gradients=False),
     )
     signatures = {name: _describe(f) for name, f in concrete.items()}
-    write_warmup(folder, signatures)
+    write_warmup(folder, signatures, next(iter(texts), ""))
     return signatures
 
 

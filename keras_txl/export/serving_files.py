@@ -29,20 +29,22 @@ pad_variable_length_inputs: true
 
 _WARMUP_VALUES: dict[str, Any] = {
     "max_new_tokens": 2,
-    "prompts": b"a",
     "token_length": 1,
     "top_p": 1.0,
 }
 """What is not 0 in a request of the warm-up."""
 
 
-def write_warmup(folder: str, signatures: Mapping[str, Any]) -> None:
+def write_warmup(
+    folder: str, signatures: Mapping[str, Any], prompt: str
+) -> None:
     """Write one request for each signature, which a server runs at its start.
 
     Args:
         folder: of the SavedModel.
         signatures: shapes and dtypes, as in a manifest. `session_step` is
             left out: it would leave something behind.
+        prompt: a text that the tokenizer can read.
     """
     import tensorflow as tf
 
@@ -51,16 +53,17 @@ def write_warmup(folder: str, signatures: Mapping[str, Any]) -> None:
     with tf.io.TFRecordWriter(str(path)) as file:
         for name, signature in signatures.items():
             if name != "session_step":
-                file.write(_prediction_log(name, signature["inputs"]))
+                inputs = signature["inputs"]
+                file.write(_prediction_log(name, inputs, prompt))
 
 
-def _prediction_log(name: str, inputs: Mapping[str, Any]) -> bytes:
+def _prediction_log(name: str, inputs: Mapping[str, Any], prompt: str) -> bytes:
     """A `PredictionLog` of TensorFlow Serving, by the numbers of its fields."""
     import tensorflow as tf
 
     request = _field(1, _field(3, name.encode()))  # model_spec
     for key, spec in inputs.items():
-        value = _WARMUP_VALUES.get(key, 0)
+        value = prompt if key == "prompts" else _WARMUP_VALUES.get(key, 0)
         shape = [1 if size is None else size for size in spec["shape"]]
         tensor = tf.make_tensor_proto(value, spec["dtype"], shape)
         entry = _field(1, key.encode()) + _field(2, tensor.SerializeToString())

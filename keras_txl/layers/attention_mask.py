@@ -95,7 +95,7 @@ def document_mask(
     )  # (B, S): 0 for a valid slot, -1 for an invalid one
     query_blocks = ops.where(document_ids < 0, -2, blocks)  # (B, T)
     # `expand_dims` where converters to LiteRT know no slice with `None`.
-    seen = ops.expand_dims(query_blocks, 2) == key_blocks[:, None, :]
+    seen = ops.expand_dims(query_blocks, 2) == ops.expand_dims(key_blocks, 1)
     return ops.expand_dims(seen, 1)
 
 
