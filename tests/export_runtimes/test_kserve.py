@@ -1,6 +1,8 @@
 """KServe's Python server with our recipe, over sockets."""
 
+import json
 import os
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -86,3 +88,19 @@ def test_texts_are_continued_and_bad_requests_refused(exported, served):
             session.step([[256]])
         assert session.memory is before
         session.step([[255]])
+
+
+def test_the_load_is_measured_by_session(tmp_path):
+    """The benchmark runs with the servers that are at hand."""
+    path = tmp_path / "serving.json"
+    root = RECIPE.parents[2]
+    subprocess.run(
+        [sys.executable, root / "benchmarks" / "bench_serving.py", "--quick"]
+        + ["--servers", "together", "kserve", "--output", path],
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )
+    together, kserve = json.loads(path.read_text())["cells"]
+    assert len(together["samples"]) == 4  # two rows in each
+    assert len(kserve["samples"]) == 8
+    assert together["segments_per_second"] > 0
