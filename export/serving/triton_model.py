@@ -42,7 +42,7 @@ class TritonPythonModel:
         except (self.tf.errors.InvalidArgumentError, TypeError) as error:
             told = pb_utils.TritonError(str(error))
             return pb_utils.InferenceResponse([], told)
-        # By DLPack: the constructor reads arrays of NumPy 2 wrongly.
+        # By DLPack, for the constructor reads arrays of NumPy 2 wrongly.
         outputs = [
             pb_utils.Tensor.from_dlpack(name, np.array(found[name]))
             for name in self.outputs
@@ -75,4 +75,6 @@ class TritonPythonModel:
         return found
 
     def _input(self, request: Any, name: str) -> Any:
-        return pb_utils.get_input_tensor_by_name(request, name).as_numpy()
+        # By DLPack, for `as_numpy` makes wrong arrays of NumPy 2.
+        tensor = pb_utils.get_input_tensor_by_name(request, name)
+        return np.array(np.from_dlpack(tensor))

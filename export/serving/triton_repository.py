@@ -34,6 +34,14 @@ TYPES = {
     "int8": "TYPE_INT8",
 }
 
+SEQUENCES = 64
+"""Sequences at once on the Python backend; more wait for one to end."""
+
+INSTANCES = """\
+instance_group [ { count: 8 kind: KIND_CPU } ]
+"""
+"""Of the ONNX backend: each carries one sequence at once."""
+
 SEQUENCE = """\
 sequence_batching {
   max_sequence_idle_microseconds: 600000000
@@ -49,15 +57,19 @@ STATES}
 """
 
 
-def tensors(kind: str, specs: dict[str, Any], rows: int = -1) -> str:
-    """Inputs or outputs of a configuration; the first axis is the row."""
+def tensors(kind: str, specs: dict[str, Any], rows: list[int]) -> str:
+    """Inputs or outputs of a configuration.
+
+    `rows` stands for the first axis; where a model has a `max_batch_size` it
+    is empty, and requests may be of unequal lengths.
+    """
+    ragged = "" if rows or kind == "output" else " allow_ragged_batch: true"
     told = []
     for name, spec in specs.items():
         dims = [-1 if size is None else size for size in spec["shape"]]
-        dims[0] = rows
         told.append(
             f'  {{ name: "{name}" data_type: {TYPES[spec["dtype"]]} '
-            f"dims: {dims} }}"
+            f"dims: {[*rows, *dims[1:]]}{ragged} }}"
         )
     return f"{kind} [\n" + ",\n".join(told) + "\n]\n"
 
@@ -85,7 +97,9 @@ def write_model(folder: Path, config: str) -> Path:
     return version
 
 
-def python_config(folder: Path, signature: str, body: str) -> str:
+def python_config(
+    folder: Path, signature: str, body: str, max_batch_size: int = 0
+) -> str:
     """Configuration of a model of the Python backend."""
     parameters = {
         "folder": str(folder.absolute()),
@@ -97,7 +111,8 @@ def python_config(folder: Path, signature: str, body: str) -> str:
         f'parameters {{ key: "{key}" value {{ string_value: "{value}" }} }}\n'
         for key, value in parameters.items()
     )
-    return f'backend: "python"\nmax_batch_size: 0\n{body}{told}'
+    head = f'backend: "python"\nmax_batch_size: {max_batch_size}\n'
+    return head + body + told
 
 
 def main() -> None:
@@ -113,16 +128,17 @@ def main() -> None:
     ids = {"token_ids": step["inputs"]["token_ids"]}
     logits = {"logits": step["outputs"]["logits"]}
 
-    body = tensors("input", step["inputs"]) + tensors("output", step["outputs"])
+    body = tensors("input", step["inputs"], [-1])
+    body += tensors("output", step["outputs"], [-1])
     config = python_config(options.folder, "step", body)
     version = write_model(options.repository / name, config)
     shutil.copy(
         Path(__file__).with_name("triton_model.py"), version / "model.py"
     )
 
-    body = tensors("input", ids, rows=1) + tensors("output", logits, rows=1)
+    body = tensors("input", ids, []) + tensors("output", logits, [])
     body += SEQUENCE.replace("STATES", "")
-    config = python_config(options.folder, "session", body)
+    config = python_config(options.folder, "session", body, SEQUENCES)
     version = write_model(options.repository / f"{name}_session", config)
     shutil.copy(
         Path(__file__).with_name("triton_model.py"), version / "model.py"
@@ -136,9 +152,9 @@ def main() -> None:
             if key.startswith("memory")
         }
         config = 'backend: "onnxruntime"\nmax_batch_size: 0\n'
-        config += tensors("input", segment, rows=1)
-        config += tensors("output", logits, rows=1)
-        config += SEQUENCE.replace("STATES", states(memory))
+        config += tensors("input", segment, [1])
+        config += tensors("output", logits, [1])
+        config += INSTANCES + SEQUENCE.replace("STATES", states(memory))
         version = write_model(options.repository / f"{name}_onnx", config)
         shutil.copy(options.onnx / "model.onnx", version / "model.onnx")
     print(f"wrote {options.repository}")

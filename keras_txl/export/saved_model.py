@@ -26,6 +26,9 @@ from keras_txl.export.staging import staged_folder
 FLOAT32 = 1e-5
 """Tolerance of the check, in units of `max(1, |expected|)`."""
 
+BACKENDS = 1e-4
+"""The same between TensorFlow and another backend, which round otherwise."""
+
 LOW_PRECISION = 5e-2
 """The same if weights or memory are in fewer bits."""
 
@@ -85,8 +88,7 @@ def export_saved_model(
     path = Path(path)
     folder = _version_folder(path, version)
     text_folder = path.with_name(f"{path.name}_text") / folder.name
-    exact = memory_format == lm.backbone.compute_dtype == "float32"
-    tolerance = FLOAT32 if exact else LOW_PRECISION
+    tolerance = _tolerance(lm, memory_format)
     manifest = {
         "target": "saved_model",
         **describe_model(lm, memory_length),
@@ -131,6 +133,15 @@ def export_saved_model(
             others = [text_folder.parent]
     write_server_files(path, *others)
     return folder
+
+
+def _tolerance(lm: Any, memory_format: str) -> float:
+    import keras
+
+    if not memory_format == lm.backbone.compute_dtype == "float32":
+        return LOW_PRECISION
+    same = keras.backend.backend() == "tensorflow"
+    return FLOAT32 if same else BACKENDS
 
 
 def _check(

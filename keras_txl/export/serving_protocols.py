@@ -222,6 +222,10 @@ class TensorFlowServingGrpc:
         options = [
             ("grpc.max_receive_message_length", -1),
             ("grpc.max_send_message_length", -1),
+            # Whoever sends again decides when; gRPC would wait minutes.
+            ("grpc.initial_reconnect_backoff_ms", 100),
+            ("grpc.min_reconnect_backoff_ms", 100),
+            ("grpc.max_reconnect_backoff_ms", 1000),
         ]
         self.channel = grpc.insecure_channel(address, options)
         self._stub = prediction_service_pb2_grpc.PredictionServiceStub(

@@ -55,7 +55,7 @@ def test_sessions_of_the_client_equal_keras(exported, served):
     server = KServeV2(served[1], "tiny")
     sessions = {"first": 1, "second": 1, "unequal_rows": 3}
     # `step` is all that the model has.
-    read_sessions(expected, StepOnly(server), sessions=sessions)
+    read_sessions(expected, StepOnly(server), sessions=sessions, scores=False)
 
 
 class StepOnly:
