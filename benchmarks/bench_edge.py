@@ -31,8 +31,6 @@ from bench_decoding import make_model
 from bench_decoding import read_once
 
 import keras_txl
-from keras_txl.export.onnx_file import file_size
-from keras_txl.export.onnx_sessions import RUNNERS
 
 FILES = (
     ("hidden", None),
@@ -109,7 +107,7 @@ def speed(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         folder = keras_txl.export.export_onnx(
             lm, scratch / name, flavour, quantize=quantize
         )
-        sizes[name] = file_size(folder)
+        sizes[name] = size_of(folder)
         timed[name] = token_loop(folder)
         if name == "kv_ring float32":
             ring = folder
@@ -144,7 +142,7 @@ def speed(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
 def token_loop(folder: Path) -> Callable[[], Any]:
     """A function that feeds one token, its memory full before."""
     manifest = keras_txl.export.read_manifest(folder)
-    runner = RUNNERS[manifest["flavour"]](folder, manifest)
+    runner = keras_txl.export.open_onnx(folder)
     slots = manifest["model"]["memory_length"]
     state = runner.start(1)
     token = {
@@ -166,6 +164,16 @@ def token_loop(folder: Path) -> Callable[[], Any]:
             state = [rows[:, :, -slots:] for rows in state]
 
     return feed
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of the model alone."""
+    files = keras_txl.export.read_manifest(folder)["files"]
+    return sum(
+        told["bytes"]
+        for name, told in files.items()
+        if name.startswith("model.onnx")
+    )
 
 
 def long_run(folder: Any, tokens: int) -> list[dict[str, float]]:
@@ -205,7 +213,7 @@ def quality(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         name = quantize or "float32"
         found[name] = {
             "bits_per_byte": bits_per_byte(folder, ids),
-            "bytes": file_size(folder),
+            "bytes": size_of(folder),
         }
         print(f"{name}: {found[name]}", flush=True)
     return {**found, "text_bytes": len(data)}
@@ -213,8 +221,7 @@ def quality(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
 
 def bits_per_byte(folder: Path, ids: Any) -> float:
     """Mean loss of a text in segments of 64 with memory, in bits."""
-    manifest = keras_txl.export.read_manifest(folder)
-    runner = RUNNERS["hidden"](folder, manifest)
+    runner = keras_txl.export.open_onnx(folder)
     state, total = runner.start(1), 0.0
     for begin in range(0, ids.shape[1] - 1, 64):
         part = ids[:, begin : begin + 65]

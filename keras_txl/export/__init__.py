@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from keras_txl.export.manifest import read_manifest
     from keras_txl.export.manifest import verify_manifest
     from keras_txl.export.onnx_format import export_onnx
+    from keras_txl.export.onnx_sessions import open_onnx
     from keras_txl.export.saved_model import export_saved_model
     from keras_txl.export.verification import verify_export
 
@@ -22,6 +23,7 @@ __all__ = [
     "export_litert",
     "export_onnx",
     "export_saved_model",
+    "open_onnx",
     "read_manifest",
     "serving",
     "verify_export",
@@ -33,6 +35,7 @@ _MODULES = {
     "export_litert": "litert_format",
     "export_onnx": "onnx_format",
     "export_saved_model": "saved_model",
+    "open_onnx": "onnx_sessions",
     "read_manifest": "manifest",
     "verify_export": "verification",
     "verify_manifest": "manifest",

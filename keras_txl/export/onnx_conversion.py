@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_txl.checks import check_integer
 from keras_txl.export.onnx_folding import fold_constants
-from keras_txl.export.onnx_graphs import Graph
+from keras_txl.export.onnx_signature import Graph
 
 OPSET = 17
 OPSETS = (13, 18)

@@ -22,11 +22,11 @@ from keras_txl.export.onnx_conversion import check_opset
 from keras_txl.export.onnx_conversion import convert
 from keras_txl.export.onnx_file import describe
 from keras_txl.export.onnx_file import save
-from keras_txl.export.onnx_graphs import Value
-from keras_txl.export.onnx_graphs import check_flavour
 from keras_txl.export.onnx_graphs import make_graph
 from keras_txl.export.onnx_quantization import TOLERANCES
 from keras_txl.export.onnx_quantization import check_quantization
+from keras_txl.export.onnx_signature import Value
+from keras_txl.export.onnx_signature import check_flavour
 from keras_txl.export.rebuild import call_on_tensorflow
 from keras_txl.export.staging import staged_folder
 

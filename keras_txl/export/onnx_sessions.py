@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from keras_txl.export.manifest import verify_manifest
+
 Array = np.ndarray[Any, Any]
 Arrays = dict[str, Array]
 Step = tuple[Arrays, Any]
@@ -181,3 +183,29 @@ RUNNERS: dict[str, Any] = {
     "kv": KeyValueRunner,
     "kv_ring": RingRunner,
 }
+
+
+def open_onnx(path: str | os.PathLike[str]) -> Any:
+    """Open an exported ONNX model to run it segment by segment.
+
+    Args:
+        path: folder that `export_onnx` wrote.
+
+    Returns:
+        An object with `start(rows)`, the state of streams that have read
+        nothing, and `step(inputs, state)`, which takes int32 arrays
+        `token_ids (B, T)` and `token_length (B,)` and returns a dict with
+        `logits` and the state after the segment. A ring is written in place.
+
+    Raises:
+        FileNotFoundError: if there is no manifest.
+        ValueError: if a file is not whole, or is no ONNX model.
+    """
+    manifest = verify_manifest(path)
+    if manifest["target"] != "onnx":
+        raise ValueError(
+            "The folder must hold an ONNX model. Received: "
+            f"{os.fspath(path)!r} of target {manifest['target']!r}. Export "
+            "with `export_onnx`."
+        )
+    return RUNNERS[manifest["flavour"]](Path(path), manifest)

@@ -10,6 +10,7 @@ import tokenizers
 from keras_txl.export import ExportMismatchError
 from keras_txl.export import export_onnx
 from keras_txl.export import onnx_file
+from keras_txl.export import open_onnx
 from keras_txl.export import verify_manifest
 from keras_txl.export.onnx_file import DATA_NAME
 from keras_txl.export.onnx_file import MODEL_NAME
@@ -271,3 +272,17 @@ def test_requests_that_do_not_fit_are_errors_of_the_runtime(onnx_folders):
         session.run(
             None, {**feed, "ring.1.value": np.zeros((1, 2, 5, 4), "float32")}
         )
+
+
+def test_an_exported_model_opens_as_a_stream(onnx_folders, exported):
+    for folder in onnx_folders.values():
+        runner = open_onnx(folder)
+        segment = {
+            "token_ids": np.array([[65, 66, 67]], "int32"),
+            "token_length": np.array([3], "int32"),
+        }
+        outputs, state = runner.step(segment, runner.start(1))
+        assert outputs["logits"].shape == (1, 3, 256)
+        outputs, state = runner.step(segment, state)
+    with pytest.raises(ValueError, match="must hold an ONNX model"):
+        open_onnx(exported[1])

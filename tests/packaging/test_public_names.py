@@ -26,10 +26,13 @@ PUBLIC = {
     "evaluation": ["evaluate_stream"],
     "export": [
         "ExportMismatchError",
+        "export_litert",
         "export_onnx",
         "export_saved_model",
+        "open_onnx",
         "read_manifest",
         "serving",
+        "verify_export",
         "verify_manifest",
     ],
     "generation": [
