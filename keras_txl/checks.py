@@ -5,6 +5,9 @@ from numbers import Integral
 from numbers import Real
 from typing import Any
 
+AS_BUILT = "as_built"
+"""Value of an argument that leaves a setting of the model as it is."""
+
 
 def check_integer(name: str, value: Any, minimum: int) -> int:
     """Return `value` as an int of at least `minimum`.

@@ -88,6 +88,22 @@ def target_bytes(
     ]
 
 
+def target_words(
+    tokenizer: Any, documents: Sequence[bytes], ids: Sequence[np.ndarray]
+) -> list[int]:
+    """Words, runs of bytes between white space, in the predicted tokens.
+
+    Args:
+        tokenizer: the tokenizer.
+        documents: the texts.
+        ids: their tokens.
+    """
+    return [
+        len(data[_first_bytes(tokenizer, tokens) :].split())
+        for data, tokens in zip(documents, ids, strict=True)
+    ]
+
+
 def _first_bytes(tokenizer: Any, ids: np.ndarray) -> int:
     if isinstance(tokenizer, TransformerXLByteTokenizer) or not len(ids):
         return min(len(ids), 1)

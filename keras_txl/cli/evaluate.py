@@ -1,7 +1,10 @@
 """`keras-txl evaluate`: the loss of texts, for memories of any length."""
 
+from __future__ import annotations
+
 import argparse
 import json
+from typing import TYPE_CHECKING
 from typing import Any
 
 from keras_txl.cli.arguments import add_evaluation_sizes
@@ -10,9 +13,14 @@ from keras_txl.cli.arguments import natural_number
 from keras_txl.cli.model_folder import check_texts
 from keras_txl.cli.model_folder import find_model
 from keras_txl.cli.model_folder import load_model
-from keras_txl.cli.model_folder import memory_length_of
 from keras_txl.cli.model_folder import read_documents
+from keras_txl.cli.protocol_options import add_protocol
+from keras_txl.cli.protocol_options import chosen_protocols
 from keras_txl.cli.wording import counted
+
+if TYPE_CHECKING:
+    from keras_txl.evaluation import EvaluationProtocol
+    from keras_txl.evaluation import StreamEvaluation
 
 HELP = "measure the loss on texts, for one or more memory lengths"
 
@@ -20,12 +28,16 @@ DESCRIPTION = """\
 Read texts as a stream and print the loss in bits per byte and per token, one
 line for each memory length. A file is a document: nothing is remembered from
 one to the next, and its first token is given, not predicted. Of a model over
-words the perplexity is the figure to compare: unknown words cost it little."""
+words the perplexity is the figure to compare: unknown words cost it little.
+The perplexity per word counts runs of bytes between white space. Under the
+table stands the protocol that makes each line reproducible."""
 
 EXAMPLES = """\
 examples:
   keras-txl evaluate my_model held_out.txt
   keras-txl evaluate my_model texts/ --memory-length 0 --memory-length 256
+  keras-txl evaluate my_model texts/ --preset-protocol txl_enwik8_base
+  keras-txl evaluate my_model texts/ --segment-length 128 --stride 32
 """
 
 
@@ -47,13 +59,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: as the model was built)",
     )
     add_evaluation_sizes(parser)
+    parser.set_defaults(segment_length=None, batch_size=None)
+    add_protocol(parser)
     parser.add_argument(
         "--json", action="store_true", help="print JSON instead of a table"
     )
+    parser.set_defaults(usage_error=parser.error)
 
 
 def check(options: argparse.Namespace) -> None:
     """Refuse what cannot work, before Keras is imported."""
+    if options.stride and (options.memory_length or options.warmup):
+        options.usage_error(
+            "--stride is for windows without memory: leave --memory-length "
+            "and --warmup out"
+        )
     find_model(options.model)
     check_texts(options.texts)
 
@@ -62,9 +82,11 @@ def run(options: argparse.Namespace) -> None:
     """Run the verb."""
     from keras_txl.cli.encoded_texts import encode_documents
     from keras_txl.cli.encoded_texts import target_bytes
+    from keras_txl.cli.encoded_texts import target_words
     from keras_txl.cli.encoded_texts import tokenizer_of
     from keras_txl.cli.encoded_texts import unit_of
 
+    chosen = chosen_protocols(options)
     documents = read_documents(options.texts)
     lm = load_model(options.model)
     tokenizer = tokenizer_of(lm)
@@ -76,17 +98,19 @@ def run(options: argparse.Namespace) -> None:
             f"{', '.join(map(repr, options.texts))}, with no such text. Pass "
             "a longer one."
         )
-    sizes = target_bytes(tokenizer, documents, ids)
-    lengths = options.memory_length or [memory_length_of(lm)]
-    results = [_measure(lm, ids, sizes, n, options) for n in lengths]
+    counts: dict[str, Any] = {
+        "document_bytes": target_bytes(tokenizer, documents, ids),
+        "document_words": target_words(tokenizer, documents, ids),
+    }
+    results = [_measure(lm, ids, counts, protocol) for protocol in chosen]
     num_bytes = sum(len(document) for document in documents)
     told = {
         "model": str(options.model),
         "documents": len(documents),
         "bytes": num_bytes,
         "tokens": sum(map(len, ids)),
-        "segment_length": options.segment_length,
-        "batch_size": options.batch_size,
+        "segment_length": chosen[0].segment_length,
+        "batch_size": chosen[0].batch_size,
         "results": results,
     }
     if options.json:
@@ -95,7 +119,7 @@ def run(options: argparse.Namespace) -> None:
     sizes_told = [
         counted(len(documents), "document"),
         counted(num_bytes, "byte"),
-        f"segments of {options.segment_length}",
+        f"segments of {chosen[0].segment_length}",
     ]
     if unit_of(tokenizer) != "byte":
         tokens = counted(sum(map(len, ids)), unit_of(tokenizer))
@@ -106,31 +130,48 @@ def run(options: argparse.Namespace) -> None:
 def _measure(
     lm: Any,
     ids: list[Any],
-    sizes: list[int],
-    memory_length: int,
-    options: argparse.Namespace,
+    counts: dict[str, Any],
+    protocol: EvaluationProtocol,
 ) -> dict[str, Any]:
     from keras_txl.cli.progress import progress_bar
     from keras_txl.evaluation import evaluate_stream
 
-    with progress_bar(f"Evaluating, memory {memory_length}") as update:
+    told = "as built"
+    if protocol.memory_length is not None:
+        told = str(protocol.memory_length)
+    with progress_bar(f"Evaluating, memory {told}") as update:
         result = evaluate_stream(
-            lm,
-            ids,
-            segment_length=options.segment_length,
-            batch_size=options.batch_size,
-            memory_length=memory_length,
-            document_bytes=sizes,
-            progress=update,
+            lm, ids, progress=update, **counts, **vars(protocol)
         )
+    settings = vars(result.protocol)
     return {
-        "memory_length": memory_length,
+        "memory_length": settings["memory_length"],
         "bits_per_byte": result.bits_per_byte,
+        "interval": _interval(result),
         "nats_per_token": result.nats_per_token,
         "perplexity": result.perplexity,
+        "words": result.num_words,
+        "word_perplexity": result.word_perplexity,
         "nats": result.nats,
         "targets": result.num_targets,
+        "seconds": result.seconds,
         "tokens_per_second": result.tokens_per_second,
+        "protocol": settings,
+        "protocol_line": result.protocol_line,
+    }
+
+
+def _interval(result: StreamEvaluation) -> dict[str, Any] | None:
+    """95 % of the draws of documents; none if there is a single one."""
+    from keras_txl.evaluation import bootstrap_interval
+
+    if (result.document_targets > 0).sum() < 2:
+        return None
+    interval = bootstrap_interval(result, num_resamples=2000)
+    return {
+        "low": interval.low,
+        "high": interval.high,
+        "confidence": interval.confidence,
     }
 
 
@@ -144,15 +185,29 @@ def _print_table(results: list[dict[str, Any]], title: str) -> None:
         "bits per byte",
         "nats per token",
         "perplexity",
+        "per word",
         "tokens/s",
     ):
         table.add_column(name, justify="right")
     for row in results:
+        words = row["word_perplexity"]
         table.add_row(
             str(row["memory_length"]),
             f"{row['bits_per_byte']:.4f}",
             f"{row['nats_per_token']:.4f}",
             f"{row['perplexity']:,.3f}",
+            "none" if words is None else f"{words:,.4g}",
             f"{row['tokens_per_second']:,.0f}",
         )
-    Console().print(table)
+    console = Console()
+    console.print(table)
+    for row in results:
+        interval = row["interval"]
+        told = "one document: no interval"
+        if interval:
+            told = (
+                f"95 % of bits per byte: {interval['low']:.4f} to "
+                f"{interval['high']:.4f}"
+            )
+        console.print(f"memory {row['memory_length']}: {told}", highlight=False)
+        console.print(f"protocol: {row['protocol_line']}", highlight=False)

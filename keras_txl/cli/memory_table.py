@@ -83,7 +83,7 @@ class MemoryTable:
                 "interval for what memory buys."
             )
         told = (
-            f"Memory 1x minus memory 0: {interval.difference:+.4f} bits per "
+            f"Memory 1x minus memory 0: {interval.estimate:+.4f} bits per "
             f"byte, 95 % interval [{interval.low:+.4f}, {interval.high:+.4f}] "
             f"over {self.documents_told(interval.num_documents)}."
         )

@@ -2,16 +2,24 @@
 
 from keras_txl.evaluation.bootstrap import BootstrapInterval
 from keras_txl.evaluation.bootstrap import bootstrap_difference
+from keras_txl.evaluation.bootstrap import bootstrap_interval
 from keras_txl.evaluation.evaluate_stream import StreamEvaluation
 from keras_txl.evaluation.evaluate_stream import evaluate_stream
+from keras_txl.evaluation.protocol import EvaluationProtocol
+from keras_txl.evaluation.protocol import published_protocol
 from keras_txl.evaluation.text_scores import TextScores
 from keras_txl.evaluation.text_scores import score_texts
+from keras_txl.evaluation.token_losses import token_losses
 
 __all__ = [
     "BootstrapInterval",
+    "EvaluationProtocol",
     "StreamEvaluation",
     "TextScores",
     "bootstrap_difference",
+    "bootstrap_interval",
     "evaluate_stream",
+    "published_protocol",
     "score_texts",
+    "token_losses",
 ]

@@ -16,17 +16,17 @@ from keras_txl.evaluation.evaluate_stream import StreamEvaluation
 
 @dataclass(frozen=True)
 class BootstrapInterval:
-    """A difference of two settings in bits per byte, with its interval.
+    """A figure in bits per byte with its interval.
 
     Args:
-        difference: first setting minus second, in bits per byte.
+        estimate: of one evaluation, or first setting minus second.
         low: lower end of the interval.
         high: upper end of the interval.
         confidence: probability that the interval stands for.
         num_documents: documents that were drawn from.
     """
 
-    difference: float
+    estimate: float
     low: float
     high: float
     confidence: float
@@ -34,8 +34,44 @@ class BootstrapInterval:
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the sign of the difference is settled."""
+        """Whether the sign of the estimate is settled."""
         return self.low > 0 or self.high < 0
+
+
+def bootstrap_interval(
+    evaluation: StreamEvaluation,
+    *,
+    confidence: float = 0.95,
+    num_resamples: int = 9999,
+    seed: int = 0,
+) -> BootstrapInterval:
+    """Interval of one evaluation by drawing documents.
+
+    Args:
+        evaluation: an evaluation.
+        confidence: probability that the interval stands for.
+        num_resamples: number of draws.
+        seed: seed of the draws.
+
+    Returns:
+        The bits per byte with their percentile interval.
+
+    Raises:
+        ValueError: if fewer than two documents have a target.
+
+    Example:
+
+    ```python
+    evaluation = keras_txl.evaluation.evaluate_stream(
+        lm, documents, segment_length=8, batch_size=2
+    )
+    interval = bootstrap_interval(evaluation)
+    print(interval.low, interval.estimate, interval.high)
+    ```
+    """
+    return _bootstrap(
+        evaluation.document_nats, evaluation, confidence, num_resamples, seed
+    )
 
 
 def bootstrap_difference(
@@ -69,8 +105,6 @@ def bootstrap_difference(
     print(interval.low, interval.high, interval.excludes_zero)
     ```
     """
-    from scipy import stats
-
     if not np.array_equal(first.document_targets, second.document_targets):
         raise ValueError(
             "Both evaluations must be of the same documents. Received: "
@@ -79,15 +113,29 @@ def bootstrap_difference(
             f"{len(second.document_targets)} documents with "
             f"{second.num_targets} targets."
         )
-    used = first.document_targets > 0
+    nats = first.document_nats - second.document_nats
+    return _bootstrap(nats, first, confidence, num_resamples, seed)
+
+
+def _bootstrap(
+    nats: np.ndarray,
+    evaluation: StreamEvaluation,
+    confidence: float,
+    num_resamples: int,
+    seed: int,
+) -> BootstrapInterval:
+    """Draw documents with their `nats` and the sizes of `evaluation`."""
+    from scipy import stats
+
+    used = evaluation.document_targets > 0
     num_documents = int(used.sum())
     if num_documents < 2:
         raise ValueError(
             "An interval needs at least 2 documents with a target. Received: "
             f"{num_documents}. Cut the text into smaller documents."
         )
-    bits = (first.document_nats - second.document_nats)[used] / math.log(2.0)
-    sizes = first.document_bytes[used]
+    bits = nats[used] / math.log(2.0)
+    sizes = evaluation.document_bytes[used]
 
     def per_byte(bits: Any, sizes: Any, axis: int = -1) -> Any:
         return bits.sum(axis=axis) / sizes.sum(axis=axis)
@@ -104,7 +152,7 @@ def bootstrap_difference(
         rng=np.random.default_rng(seed),
     )
     return BootstrapInterval(
-        difference=float(per_byte(bits, sizes)),
+        estimate=float(per_byte(bits, sizes)),
         low=float(result.confidence_interval.low),
         high=float(result.confidence_interval.high),
         confidence=confidence,

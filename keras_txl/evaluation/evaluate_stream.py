@@ -2,7 +2,8 @@
 
 The documents are laid out as B parallel streams and read in segments of T
 tokens; the memory of the last M tokens is carried as a value, so nothing is
-shared with training or with another evaluation. Losses are summed per
+shared with training or with another evaluation. Windows with a stride, which
+know no memory, are there to compare with. Losses are summed per
 document: an average over tokens, an interval over documents and a comparison
 of two settings all follow from the same two arrays.
 """
@@ -16,9 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from keras_txl.checks import check_integer
-from keras_txl.checks import check_optional_integer
-from keras_txl.data import SegmentStream
+from keras_txl.checks import AS_BUILT
+from keras_txl.evaluation.document_line import DocumentLine
+from keras_txl.evaluation.protocol import EvaluationProtocol
+from keras_txl.evaluation.protocol_line import protocol_line
+from keras_txl.evaluation.token_losses import segment_losses
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,11 @@ class StreamEvaluation:
             as `document_targets` where tokens are bytes.
         seconds: wall time, without the first segment, which compiles.
         timed_targets: tokens predicted within `seconds`.
+        document_words: int64 array, words those tokens stand for; `None` if
+            nobody counted them.
+        protocol: how the documents were read; no setting is left open.
+        protocol_line: all that is needed to measure the same again, in a
+            line.
     """
 
     document_nats: np.ndarray
@@ -39,6 +47,9 @@ class StreamEvaluation:
     document_bytes: np.ndarray
     seconds: float
     timed_targets: int
+    document_words: np.ndarray | None = None
+    protocol: EvaluationProtocol | None = None
+    protocol_line: str = ""
 
     @property
     def nats(self) -> float:
@@ -71,6 +82,21 @@ class StreamEvaluation:
         return math.exp(self.nats_per_token)
 
     @property
+    def num_words(self) -> int | None:
+        """Number of words, if they were counted."""
+        if self.document_words is None:
+            return None
+        return int(self.document_words.sum())
+
+    @property
+    def word_perplexity(self) -> float | None:
+        """Exponential of the loss per word, if words were counted."""
+        if not self.num_words:
+            return None
+        nats = self.nats / self.num_words
+        return math.exp(nats) if nats < 700 else math.inf
+
+    @property
     def tokens_per_second(self) -> float:
         """Predicted tokens per second; 0 when one segment was all."""
         return self.timed_targets / self.seconds if self.seconds else 0.0
@@ -84,16 +110,21 @@ def evaluate_stream(
     batch_size: int,
     memory_length: int | None = None,
     zero_memory: bool = False,
+    clamp_length: int | str | None = AS_BUILT,
+    attention_window: int | str | None = AS_BUILT,
+    warmup_tokens: int = 0,
+    stride: int | None = None,
     document_bytes: Sequence[int] | None = None,
+    document_words: Sequence[int] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> StreamEvaluation:
-    """Measure the loss of every document under a memory of some length.
+    """Measure the loss of every document under a protocol.
 
     The first token of a document is given, each other token is predicted
-    once. A document that runs over the end of a stream goes on in the next
-    one with a fresh memory, at the same place for every memory length, so
-    evaluations with equal `segment_length` and `batch_size` can be compared
-    token by token.
+    once and weighs the same, whichever segment it stands in. A document that
+    runs over the end of a stream goes on in the next one with a fresh memory,
+    at the same place for every memory length, so evaluations with equal
+    `segment_length` and `batch_size` can be compared token by token.
 
     Args:
         lm: a `TransformerXLCausalLM`.
@@ -105,16 +136,27 @@ def evaluate_stream(
         zero_memory: whether the states in memory are replaced by zeros
             before each segment. The attention span stays as it is, so this
             is the control for what the content of the memory is worth.
+        clamp_length: as `eval_clamp_length` of the backbone. Defaults to what
+            the model was built with.
+        attention_window: as `eval_attention_window` of the backbone. Defaults
+            to what the model was built with.
+        warmup_tokens: tokens of its document that each stream reads before
+            those that count.
+        stride: read windows of `segment_length` tokens without memory, this
+            many tokens apart, in place of streams: what a model without
+            memory must do to see as much.
         document_bytes: for each document, the bytes its targets stand for.
             Defaults to one byte a token.
+        document_words: for each document, the words its targets stand for.
         progress: called as `progress(done, total)` after each segment.
 
     Returns:
         A `StreamEvaluation` with one entry a document, in the given order.
 
     Raises:
-        ValueError: if a length is no positive integer, or if
-            `document_bytes` has not one entry a document.
+        ValueError: if a setting is out of range, see `EvaluationProtocol`, or
+            if `document_bytes` or `document_words` has not one entry a
+            document.
 
     Example:
 
@@ -123,62 +165,60 @@ def evaluate_stream(
         lm, documents, segment_length=64, batch_size=16, memory_length=128
     )
     print(result.bits_per_byte)
+    print(result.protocol_line)
     ```
     """
-    check_integer("segment_length", segment_length, 1)
-    check_integer("batch_size", batch_size, 1)
-    check_optional_integer("memory_length", memory_length, 0)
-    stream = SegmentStream(documents, batch_size, segment_length)
-    num_documents = stream.num_documents
+    protocol = EvaluationProtocol(
+        segment_length=segment_length,
+        batch_size=batch_size,
+        memory_length=memory_length,
+        clamp_length=clamp_length,
+        attention_window=attention_window,
+        warmup_tokens=warmup_tokens,
+        stride=stride,
+        zero_memory=zero_memory,
+    ).resolved(lm)
+    line = DocumentLine(documents)
+    num_documents = line.num_documents
     nats = np.zeros(num_documents, "float64")
     counts = np.zeros(num_documents, "int64")
-    memory = lm.initial_memory(batch_size, memory_length=memory_length)
-    zeros = np.zeros(tuple(memory["states"].shape), "float32")
-    total = len(stream)
     started = time.perf_counter()
+    seconds = 0.0
     timed_targets = 0
-    for index, (inputs, targets, weights) in enumerate(stream):
-        if zero_memory:
-            memory = {**memory, "states": zeros}
-        losses, memory = lm.token_losses(inputs, targets, memory)
-        counted = np.asarray(weights) > 0  # (B, T)
-        # Passes over the documents number on; here there is only the first.
-        owner = np.asarray(inputs["document_ids"])[counted] % num_documents
-        kept = _to_numpy(losses)[counted]
-        nats += np.bincount(owner, weights=kept, minlength=num_documents)
-        found = np.bincount(owner, minlength=num_documents)
-        counts += found
+    losses = segment_losses(lm, line, protocol, progress)
+    for index, found in enumerate(losses):
+        nats += np.bincount(
+            found.documents, weights=found.nats, minlength=num_documents
+        )
+        counts += np.bincount(found.documents, minlength=num_documents)
         if index == 0:
             started = time.perf_counter()
         else:
-            timed_targets += int(found.sum())
-        if progress is not None:
-            progress(index + 1, total)
+            timed_targets += len(found.nats)
+            seconds = time.perf_counter() - started
     return StreamEvaluation(
         document_nats=nats,
         document_targets=counts,
-        document_bytes=_bytes_of(document_bytes, counts),
-        seconds=time.perf_counter() - started if total > 1 else 0.0,
+        document_bytes=_counts("document_bytes", document_bytes, counts),
+        seconds=seconds,
         timed_targets=timed_targets,
+        document_words=None
+        if document_words is None
+        else _counts("document_words", document_words, counts),
+        protocol=protocol,
+        protocol_line=protocol_line(lm, line, protocol),
     )
 
 
-def _bytes_of(
-    document_bytes: Sequence[int] | None, counts: np.ndarray
+def _counts(
+    name: str, given: Sequence[int] | None, counts: np.ndarray
 ) -> np.ndarray:
-    if document_bytes is None:
+    if given is None:
         return counts
-    sizes = np.asarray(document_bytes, "int64")
+    sizes = np.asarray(given, "int64")
     if sizes.shape != counts.shape:
         raise ValueError(
-            "`document_bytes` must have one entry a document. Received: "
+            f"`{name}` must have one entry a document. Received: "
             f"{sizes.size} entries for {counts.size} documents."
         )
     return sizes
-
-
-def _to_numpy(tensor: Any) -> np.ndarray:
-    # Imported here so that the module loads without a Keras backend.
-    from keras import ops
-
-    return np.asarray(ops.convert_to_numpy(tensor), "float64")

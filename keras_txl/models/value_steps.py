@@ -8,6 +8,7 @@ from typing import Any
 
 from keras_txl.aliases import Memory
 from keras_txl.aliases import Tensor
+from keras_txl.models.evaluation_settings import settings_in_use
 from keras_txl.models.token_inputs import check_vocabulary
 from keras_txl.models.token_inputs import normalize_targets
 from keras_txl.models.value_function import compile_value_function
@@ -96,8 +97,10 @@ class ValueStepsMixin:
     def _value_function(
         self, name: Any, function: Callable[..., Any], **options: Any
     ) -> Callable[..., Any]:
-        # LoRA and quantization replace weights that a trace has captured.
-        key = (name, *map(id, self.weights))
+        # LoRA and quantization replace weights that a trace has captured, and
+        # `evaluation_settings` what it has of window and clamping.
+        settings = settings_in_use(self.backbone)
+        key = (name, settings, *map(id, self.weights))
         compiled = self.__dict__.setdefault("_value_functions", {})
         if key not in compiled:
             compiled[key] = compile_value_function(self, function, **options)

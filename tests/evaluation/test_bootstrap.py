@@ -28,7 +28,7 @@ def test_the_difference_is_that_of_the_averages(rng):
     second = evaluation(rng.uniform(50, 200, 40), targets)
     interval = bootstrap_difference(first, second)
     expected = first.bits_per_byte - second.bits_per_byte
-    assert interval.difference == pytest.approx(expected)
+    assert interval.estimate == pytest.approx(expected)
     assert interval.low < expected < interval.high
     assert interval.num_documents == 40
 

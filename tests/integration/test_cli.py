@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import os
 import signal
 import subprocess
@@ -102,6 +103,46 @@ def test_evaluate_prints_a_table(trained, corpus, capsys):
     out = capsys.readouterr().out
     assert "bits per byte" in out
     assert "16" in out  # the memory the model was built with
+
+
+def test_evaluate_follows_a_protocol_that_its_line_repeats(
+    trained, corpus, capsys
+):
+    texts = [str(corpus / "00.txt"), str(corpus / "02.txt")]
+    options = ["--preset-protocol", "txl_enwik8_base", "--memory-length", "7"]
+    assert main(["evaluate", str(trained), *texts, *options, "--json"]) == 0
+    row = json.loads(capsys.readouterr().out)["results"][0]
+    assert row["protocol"] == {
+        "segment_length": 80,
+        "batch_size": 1,
+        "memory_length": 7,
+        "clamp_length": 820,
+        "attention_window": 7,
+        "warmup_tokens": 0,
+        "stride": None,
+        "zero_memory": False,
+    }
+    interval = row["interval"]
+    assert interval["low"] <= row["bits_per_byte"] <= interval["high"]
+    assert row["words"] == sum(
+        len(Path(text).read_text()[1:].split()) for text in texts
+    )
+    assert row["word_perplexity"] == pytest.approx(
+        math.exp(row["nats"] / row["words"])
+    )
+    told = "segment 80, memory 7, clamp 820, window 7, batch 1, warm-up 0"
+    assert row["protocol_line"].startswith(told)
+
+
+def test_evaluate_reads_windows_with_a_stride(trained, corpus, capsys):
+    text = str(corpus / "00.txt")
+    options = ["--segment-length", "8", "--stride", "4", "--clamp-length"]
+    options += ["none", "--attention-window", "memory_length+1"]
+    assert main(["evaluate", str(trained), text, *options]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "one document: no interval" in out  # of which there is no interval
+    assert "segment 8, memory 0, clamp none, window 1," in out
+    assert "batch 16, stride 4" in out
 
 
 def test_score_rates_each_text_with_an_empty_memory(trained, capsys):

@@ -112,6 +112,11 @@ def test_version_is_told(capsys):
         ),
         (["evaluate", "m"], "required: TEXT"),
         (["evaluate", "m", "t", "--memory-length", "-1"], "-1 is below 0"),
+        (["evaluate", "m", "t", "--clamp-length", "0"], "0 is below 1"),
+        (
+            ["evaluate", "m", "t", "--stride", "2", "--warmup", "2"],
+            "leave --memory-length and --warmup out",
+        ),
         (["generate", "m"], "--prompt --prompt-file is required"),
         (["generate", "m", "--prompt", "a", "--top-p", "2"], "not in (0, 1]"),
         (["generate", "m", "--prompt", "a", "--temperature", "-1"], "below 0"),

@@ -1,0 +1,119 @@
+"""The loss of each token of documents under a protocol.
+
+Axes: B rows, T segment, K tokens that count.
+"""
+
+from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from keras_txl.evaluation.document_line import DocumentLine
+from keras_txl.evaluation.protocol import EvaluationProtocol
+from keras_txl.evaluation.segments import plan_segments
+
+
+@dataclass(frozen=True)
+class SegmentLosses:
+    """Tokens that count in one call.
+
+    Args:
+        nats: float64 array of shape `(K,)`.
+        places: int64 array, where the pairs stand in the line of documents.
+        documents: int array, numbers of their documents.
+        offsets: int array, where they stand in the segment, from 0.
+    """
+
+    nats: np.ndarray
+    places: np.ndarray
+    documents: np.ndarray
+    offsets: np.ndarray
+
+
+def segment_losses(
+    lm: Any,
+    line: DocumentLine,
+    protocol: EvaluationProtocol,
+    progress: Callable[[int, int], None] | None = None,
+) -> Iterator[SegmentLosses]:
+    """Read documents call by call; the model is left as it was.
+
+    Args:
+        lm: a `TransformerXLCausalLM`.
+        line: the documents.
+        protocol: how they are read; resolved for `lm`.
+        progress: called as `progress(done, total)` after each call.
+
+    Yields:
+        What each call has counted.
+    """
+    from keras_txl.models.evaluation_settings import evaluation_settings
+
+    plan = plan_segments(line, protocol)
+    memory = lm.initial_memory(
+        protocol.batch_size, memory_length=protocol.memory_length
+    )
+    zeros = np.zeros(tuple(memory["states"].shape), "float32")
+    for call in range(len(plan)):
+        inputs, targets, counted, places = plan.read(
+            line, call, protocol.segment_length
+        )
+        if protocol.zero_memory:
+            memory = {**memory, "states": zeros}
+        with evaluation_settings(
+            lm, protocol.attention_window, protocol.clamp_length
+        ):
+            losses, memory = lm.token_losses(inputs, targets, memory)
+        yield SegmentLosses(
+            nats=_to_numpy(losses)[counted],
+            places=places[counted],
+            documents=inputs["document_ids"][counted],
+            offsets=np.nonzero(counted)[1],
+        )
+        if progress is not None:
+            progress(call + 1, len(plan))
+
+
+def token_losses(
+    lm: Any,
+    documents: Any,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+    **protocol: Any,
+) -> list[np.ndarray]:
+    """The loss of every token of documents, each predicted once.
+
+    Args:
+        lm: a `TransformerXLCausalLM`.
+        documents: one 1-D integer array, or a sequence of them.
+        progress: called as `progress(done, total)` after each call.
+        **protocol: arguments of `EvaluationProtocol`.
+
+    Returns:
+        For each document a float64 array in nats, shorter than the document
+        by one: the first token is given.
+
+    Example:
+
+    ```python
+    nats = keras_txl.evaluation.token_losses(lm, documents, segment_length=8)
+    print(len(nats[0]) == len(documents[0]) - 1)
+    ```
+    """
+    settings = EvaluationProtocol(**protocol).resolved(lm)
+    line = DocumentLine(documents)
+    nats = np.zeros(line.num_targets, "float64")
+    counts = np.zeros(line.num_documents, "int64")
+    for found in segment_losses(lm, line, settings, progress):
+        nats[found.places] = found.nats
+        counts += np.bincount(found.documents, minlength=line.num_documents)
+    return np.split(nats, np.cumsum(counts)[:-1])
+
+
+def _to_numpy(tensor: Any) -> np.ndarray:
+    # Imported here so that the module loads without a Keras backend.
+    from keras import ops
+
+    return np.asarray(ops.convert_to_numpy(tensor), "float64")
