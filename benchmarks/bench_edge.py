@@ -33,12 +33,12 @@ from bench_decoding import read_once
 import keras_txl
 
 FILES = (
-    ("hidden", None),
-    ("kv", None),
-    ("kv_ring", None),
-    ("hidden", "int8"),
-    ("kv_ring", "int8"),
-    ("kv_ring", "fp16"),
+    "hidden float32",
+    "kv float32",
+    "kv_ring float32",
+    "hidden int8",
+    "kv_ring int8",
+    "kv_ring fp16",
 )
 QUALITY = (None, "int8", "fp16")
 
@@ -77,6 +77,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--model", help="preset folder of a trained byte model")
     parser.add_argument("--text", type=Path, help="held-out text")
     parser.add_argument("--bytes", type=int, default=20_000, help="of the text")
+    parser.add_argument("--files", nargs="+", choices=FILES, default=FILES)
     parser.add_argument("--output", type=Path)
     parser.add_argument("--quick", action="store_true", help="tiny model")
     options = parser.parse_args()
@@ -85,7 +86,7 @@ def parse_arguments() -> argparse.Namespace:
     if options.quick:
         options.num_layers, options.hidden_dim = 1, 64
         options.memory_length, options.samples = 16, 3
-        options.tokens = 2000
+        options.tokens, options.files = 2000, ["kv_ring float32"]
     return options
 
 
@@ -102,10 +103,13 @@ def speed(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     stream = lm.generate_stream(np.zeros((1, 1), "int32"), sampler="greedy")
     timed: dict[str, Callable[[], Any]] = {"keras": lambda: next(stream)}
     sizes, ring = {}, None
-    for flavour, quantize in FILES:
-        name = f"{flavour} {quantize or 'float32'}"
+    for name in options.files:
+        flavour, kind = name.split()
         folder = keras_txl.export.export_onnx(
-            lm, scratch / name, flavour, quantize=quantize
+            lm,
+            scratch / name,
+            flavour,
+            quantize=None if kind == "float32" else kind,
         )
         sizes[name] = size_of(folder)
         timed[name] = token_loop(folder)
@@ -135,7 +139,7 @@ def speed(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         "params": params,
         "seconds": seconds,
         "bytes": sizes,
-        "long_run": long_run(ring, options.tokens),
+        "long_run": long_run(ring, options.tokens) if ring else [],
     }
 
 
