@@ -34,17 +34,13 @@ TYPES = {
     "int8": "TYPE_INT8",
 }
 
-SEQUENCES = 64
-"""Sequences at once on the Python backend; more wait for one to end."""
-
-INSTANCES = """\
-instance_group [ { count: 8 kind: KIND_CPU } ]
-"""
-"""Of the ONNX backend: each carries one sequence at once."""
+MOST_ROWS = 64
+"""Requests of different sequences that wait together for the backend."""
 
 SEQUENCE = """\
 sequence_batching {
   max_sequence_idle_microseconds: 600000000
+  oldest { max_candidate_sequences: 1024 }
   control_input [
     { name: "START" control [
       { kind: CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ] } ] },
@@ -138,7 +134,7 @@ def main() -> None:
 
     body = tensors("input", ids, []) + tensors("output", logits, [])
     body += SEQUENCE.replace("STATES", "")
-    config = python_config(options.folder, "session", body, SEQUENCES)
+    config = python_config(options.folder, "session", body, MOST_ROWS)
     version = write_model(options.repository / f"{name}_session", config)
     shutil.copy(
         Path(__file__).with_name("triton_model.py"), version / "model.py"
@@ -154,7 +150,7 @@ def main() -> None:
         config = 'backend: "onnxruntime"\nmax_batch_size: 0\n'
         config += tensors("input", segment, [1])
         config += tensors("output", logits, [1])
-        config += INSTANCES + SEQUENCE.replace("STATES", states(memory))
+        config += SEQUENCE.replace("STATES", states(memory))
         version = write_model(options.repository / f"{name}_onnx", config)
         shutil.copy(options.onnx / "model.onnx", version / "model.onnx")
     print(f"wrote {options.repository}")
