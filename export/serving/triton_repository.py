@@ -11,7 +11,8 @@ models:
   dies loses nothing: `StreamSession(KServeV2("http://localhost:8000", NAME))`.
 - `NAME_session` keeps memory by the sequence id of a request
   (`sequence_batching`); it takes `token_ids` alone. Memory is gone with the
-  server, and what was lost must not be sent again.
+  server, and what was lost must not be sent again. A sequence that never ends
+  keeps its memory until then.
 
 With `--onnx FOLDER` (of `keras-txl export onnx ... --flavour hidden`) a third
 one, `NAME_onnx`, is for Triton's ONNX backend, whose implicit state carries

@@ -96,7 +96,7 @@ class StreamSession:
                 "`memory` belongs to another number of rows. Received: memory "
                 f"of {held} rows, rows={rows}. Pass rows={held}."
             )
-        # JSON knows neither int8 nor bfloat16 from other numbers.
+        # JSON does not know int8 from other whole numbers.
         if "memory_scale" in self.memory:
             self.memory["memory"] = self.memory["memory"].astype("int8")
 

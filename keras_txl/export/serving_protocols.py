@@ -176,7 +176,7 @@ class KServeV2:
                 {
                     "name": name,
                     "shape": list(value.shape),
-                    "datatype": KSERVE_TYPES[value.dtype.name],
+                    "datatype": _kserve_type(name, value),
                     "data": _flat(value),
                 }
                 for name, value in inputs.items()
@@ -265,6 +265,16 @@ class TensorFlowServingGrpc:
             name: np.array(tf.make_ndarray(value))
             for name, value in answer.outputs.items()
         }
+
+
+def _kserve_type(name: str, value: Array) -> str:
+    if value.dtype.name not in KSERVE_TYPES:
+        raise RequestError(
+            f"This protocol has no such type as JSON. Received: {name} of "
+            f"{value.dtype}. Export with memory_format float32 or int8, or "
+            "use gRPC."
+        )
+    return KSERVE_TYPES[value.dtype.name]
 
 
 def _post(url: str, body: dict[str, Any], timeout: float) -> Any:

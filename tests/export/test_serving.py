@@ -197,3 +197,37 @@ def test_no_server_at_all_is_said_after_the_attempts():
     server = TensorFlowServingRest(f"http://127.0.0.1:{free_port()}", "tiny")
     with pytest.raises(ServerUnavailableError, match="127"):
         StreamSession(server, attempts=2, wait=0.0)
+
+
+class WholeNumbers:
+    """Answers memory of int8 as a reader of JSON gets it, in int32."""
+
+    def __init__(self):
+        self.received = []
+
+    def predict(self, signature, inputs):
+        new = "" if signature == "initial_memory" else "new_"
+        self.received.append(inputs)
+        logits = {"logits": np.zeros([1, 9, 256], "float32")}
+        return {
+            **(logits if new else {}),
+            f"{new}memory": np.full([1, 2, M, 8], 3, "int32"),
+            f"{new}memory_scale": np.ones([1, 2, M], "float32"),
+            f"{new}memory_length": np.array([0], "int32"),
+        }
+
+
+def test_memory_in_int8_is_sent_as_such():
+    server = WholeNumbers()
+    session = StreamSession(server)
+    assert session.step([[1, 2]]).shape == (1, 2, 256)  # not as wide as 9
+    session.step([[3]])
+    for inputs in server.received[1:]:
+        assert inputs["memory"].dtype == np.int8
+        assert inputs["memory_scale"].dtype == np.float32
+
+
+def test_a_type_that_json_has_not_is_refused_by_the_client():
+    server = KServeV2("http://127.0.0.1:1", "tiny")
+    with pytest.raises(RequestError, match="memory of float16"):
+        server.predict("step", {"memory": np.zeros([1], "float16")})
