@@ -4,9 +4,7 @@ The memory of the probe is a value: training and its banks are left alone.
 """
 
 from collections.abc import Callable
-from collections.abc import Iterator
 from collections.abc import Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import keras
@@ -14,6 +12,8 @@ from keras import ops
 
 from keras_txl.aliases import Memory
 from keras_txl.aliases import Tensor
+from keras_txl.models.attention_watch import row_entropy
+from keras_txl.models.attention_watch import watched_attention
 from keras_txl.models.value_function import compile_value_function
 
 
@@ -87,32 +87,6 @@ def compile_attention_entropy(lm: Any) -> Callable[..., Tensor]:
         )
 
     return compile_value_function(lm, entropy)
-
-
-@contextmanager
-def watched_attention(backbone: Any) -> Iterator[list[Tensor]]:
-    """Collects the attention weights of every layer that is called within.
-
-    Yields:
-        List that grows by a tensor `(batch, num_heads, segment_length,
-        key_length)` a layer.
-    """
-    found: list[Tensor] = []
-    layers = [block.attention for block in backbone.transformer_layers]
-    for attention in layers:
-        attention.watch_weights = found.append
-    try:
-        yield found
-    finally:
-        for attention in layers:
-            attention.watch_weights = None
-
-
-def row_entropy(weights: Tensor) -> Tensor:
-    """Entropy of distributions along the last axis, in nats, in float32."""
-    weights = ops.cast(weights, "float32")
-    logarithms = ops.log(ops.where(weights > 0, weights, 1.0))
-    return -ops.sum(weights * logarithms, axis=-1)
 
 
 def compile_gradient_squares(lm: Any) -> Callable[..., Tensor]:
