@@ -121,6 +121,7 @@ def window_losses(weights, pairs, length, stride, clamp, window):
         (6, 9, 4, 10, 3, 0),
         (4, 6, 5, 7, 3, 7),
         (7, 0, None, 2, 2, 3),
+        (4, 1, None, None, 5, 7),  # a warm-up that ends at a document
     ],
 )
 def test_streams_equal_tokens_scored_one_by_one(

@@ -8,7 +8,12 @@ import pytest
 import keras_txl
 
 PUBLIC = {
-    "analysis": ["assert_no_leaks", "check_isolation"],
+    "analysis": [
+        "assert_no_leaks",
+        "attention_by_distance",
+        "check_isolation",
+        "relative_effective_context_length",
+    ],
     "convert": [
         "from_huggingface",
         "from_original_pytorch",
