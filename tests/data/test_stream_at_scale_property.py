@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,9 @@ from tests.data.test_segment_stream_property import CORPORA
 from tests.data.test_segment_stream_property import SIZES
 from tests.data.test_segment_stream_property import expected_pairs
 from tests.data.test_segment_stream_property import read_rows
+
+# The same on every backend.
+pytestmark = pytest.mark.backend("tensorflow")
 
 PASSES = st.integers(0, 5)
 

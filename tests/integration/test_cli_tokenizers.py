@@ -86,18 +86,22 @@ def test_training_goes_on_with_its_tokenizer(trained, text, capsys):
     assert "--cutoffs" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", ["character", "sentence-piece"])
-def test_quickstart_works_with_every_kind(kind, text, tmp_path, capsys):
+def test_quickstart_works_with_pieces(text, tmp_path, capsys):
     folder, output = tmp_path / "tokenizer", tmp_path / "out"
-    size = {"byte-pair": 280, "sentence-piece": 300}.get(kind)
-    options = [] if size is None else ["--vocabulary-size", str(size)]
-    make(kind, text, folder, *options)
+    make("sentence-piece", text, folder, "--vocabulary-size", "300")
     arguments = ["--corpus", str(text), "--tokenizer", str(folder)]
     steps = ["--steps", "8", "--output", str(output)]
     assert main(["quickstart", *arguments, *steps, *SIZES]) == 0
     assert "The saved model has the same loss" in capsys.readouterr().out
-    unit = "characters" if kind == "character" else "tokens"
-    assert f"memory 1x (8 {unit})" in (output / "report.md").read_text()
+    assert "memory 1x (8 tokens)" in (output / "report.md").read_text()
+
+
+def test_characters_are_told_in_bits_each(text, tmp_path, capsys):
+    make("character", text, tmp_path / "characters")
+    arguments = [str(text), "--tokenizer", str(tmp_path / "characters")]
+    output = ["--output", str(tmp_path / "run"), "--steps", "3"]
+    assert main(["train", *arguments, *output, *SIZES]) == 0
+    assert "bits per character" in capsys.readouterr().out
 
 
 def test_pieces_are_encoded_once_and_trained_on(text, tmp_path, capsys):

@@ -32,13 +32,15 @@ def test_texts_of_the_corpus_come_back(tokenizer):
 
 
 def test_ids_in_tf_data_are_the_same(tokenizer):
+    def there_and_back(text):
+        ids = tokenizer(text)
+        return ids, tokenizer.detokenize(ids)
+
     dataset = tf.data.Dataset.from_tensor_slices(TEXTS)
-    rows = list(dataset.map(tokenizer).as_numpy_iterator())
-    assert [row.tolist() for row in rows] == [
-        np.asarray(tokenizer(text)).tolist() for text in TEXTS
-    ]
-    back = dataset.map(tokenizer).map(tokenizer.detokenize)
-    assert [x.decode() for x in back.as_numpy_iterator()] == TEXTS
+    rows = list(dataset.map(there_and_back).as_numpy_iterator())
+    expected = [np.asarray(tokenizer(text)).tolist() for text in TEXTS]
+    assert [ids.tolist() for ids, _ in rows] == expected
+    assert [text.decode() for _, text in rows] == TEXTS
     (batch,) = dataset.batch(9).map(tokenizer).take(1)
     assert batch.to_list() == tokenizer(TEXTS)
 

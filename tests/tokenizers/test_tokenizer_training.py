@@ -123,7 +123,6 @@ def test_missing_package_is_named(kind, package, monkeypatch):
         train_tokenizer(kind, [LINES], vocabulary_size=300)
 
 
-@pytest.mark.backend("tensorflow")
 @pytest.mark.skipif(
     not REAL_TEXT.is_dir(), reason="the text of WikiText-2 is not here"
 )
