@@ -1,6 +1,25 @@
 """Data sets that no setting can read out of order."""
 
+from threading import Lock
+from typing import Any
+
 import keras
+
+
+class OwnLock:
+    """A lock that another process gets a new one for."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *exception: Any) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> Any:
+        return OwnLock, ()
 
 
 class OrderedDataset(keras.utils.PyDataset):

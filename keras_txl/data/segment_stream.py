@@ -12,7 +12,6 @@ Axis letters: B rows (streams), T tokens of a segment.
 
 from collections.abc import Iterator
 from functools import cached_property
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ import numpy as np
 from keras_txl.checks import check_integer
 from keras_txl.data.document_layout import DocumentLayout
 from keras_txl.data.ordered_dataset import OrderedDataset
+from keras_txl.data.ordered_dataset import OwnLock
 from keras_txl.data.repeated_stream import Batch
 from keras_txl.data.repeated_stream import RepeatedStream
 from keras_txl.data.repeated_stream import StreamPass
@@ -162,7 +162,7 @@ class SegmentStream(OrderedDataset):
         self._own_lengths = self._row_lengths[self._own]
         self._segment_lengths = self._draw_lengths()
         self._last_order: tuple[int, np.ndarray, np.ndarray, Any] | None = None
-        self._lock = Lock()
+        self._lock = OwnLock()
         self._next_pass = 0  # first pass number nobody has used
         self._index_pass: int | None = None  # pass of reading by index
         self._furthest = -1  # highest index delivered in that pass

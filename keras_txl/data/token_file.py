@@ -31,10 +31,10 @@ BLOCK_BYTES = 2**26
 CHECKED_BYTES = 2**26
 """Files up to this size are checked whole whenever they are opened."""
 
-KEPT_BYTES = 2**25
+KEPT_BYTES = 2**26
 """Mapped memory that reading may touch before it is given back."""
 
-FAULT_BYTES = 2**16
+WINDOW_BYTES = 2**16
 """What the system maps around a place that is read."""
 
 
@@ -90,7 +90,7 @@ class TokenFile:
         self._check_sum(DOCUMENTS, zlib.crc32(ends.tobytes()), 0)
         self.lengths = np.diff(ends, prepend=0)
         self._starts = ends - self.lengths
-        self._touched = 0
+        self._touched = np.zeros(size // WINDOW_BYTES + 1, bool)
         if size:
             with open(self.path / TOKENS, "rb") as file:
                 self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -102,6 +102,10 @@ class TokenFile:
 
     def __len__(self) -> int:
         return self.num_documents
+
+    def __reduce__(self) -> Any:
+        # Another process maps the file itself.
+        return type(self), (self.path, False)
 
     @property
     def largest_id(self) -> int:
@@ -122,16 +126,20 @@ class TokenFile:
     ) -> tuple[np.ndarray, np.ndarray]:
         """The tokens of pieces, and those behind them; see `read_pairs`."""
         ids, targets = read_pairs(self.ids, starts, lengths)
-        self._touched += len(starts) * FAULT_BYTES + ids.nbytes
-        if self._touched > KEPT_BYTES:
-            self.release()
+        if self.ids.nbytes > KEPT_BYTES:
+            first = starts * self.ids.itemsize // WINDOW_BYTES
+            # A piece of a segment seldom reaches over more than two windows.
+            last = (starts + lengths) * self.ids.itemsize // WINDOW_BYTES
+            self._touched[first] = self._touched[last] = True
+            if np.count_nonzero(self._touched) * WINDOW_BYTES > KEPT_BYTES:
+                self.release()
         return ids, targets
 
     def release(self) -> None:
         """Give mapped memory back to the system, where it can be told so."""
         if hasattr(mmap, "MADV_DONTNEED") and self.num_tokens:
             self._map.madvise(mmap.MADV_DONTNEED)
-        self._touched = 0
+        self._touched[:] = False
 
     def verify(self) -> None:
         """Compare all checksums.

@@ -1,11 +1,13 @@
 """Streams as other readers want them: endless, sharded, by PyTorch."""
 
 import itertools
+import pickle
 
 import numpy as np
 import pytest
 
 from keras_txl.data import SegmentStream
+from keras_txl.data import encode_corpus
 from keras_txl.data import stream_documents
 
 
@@ -41,6 +43,22 @@ def test_documents_are_checked_as_they_come():
         next(segments)
     with pytest.raises(ValueError, match="`batch_size`"):
         stream_documents([], 0, 2)
+
+
+def test_streams_go_to_other_processes(tmp_path):
+    tokens = encode_corpus(
+        ["some text", "and more"],
+        tmp_path,
+        make_encoder=lambda: lambda data: np.frombuffer(data, "uint8"),
+        vocabulary_size=256,
+    )
+    for documents in (np.arange(40) % 7, tokens):
+        stream = SegmentStream(documents, 2, 4)
+        copied = pickle.loads(pickle.dumps(stream.one_pass(1)))
+        for index in range(len(stream)):
+            expected = stream.segment(index, 1)[1]
+            np.testing.assert_array_equal(copied[index][1], expected)
+        assert len(list(copied.stream)) == len(stream)
 
 
 def test_one_pass_is_a_sequence_that_forgets_nothing():
