@@ -10,6 +10,7 @@
 import json
 import mmap
 import os
+import weakref
 import zlib
 from pathlib import Path
 from typing import Any
@@ -31,12 +32,6 @@ BLOCK_BYTES = 2**26
 CHECKED_BYTES = 2**26
 """Files up to this size are checked whole whenever they are opened."""
 
-KEPT_BYTES = 2**26
-"""Mapped memory that reading may touch before it is given back."""
-
-WINDOW_BYTES = 2**16
-"""What the system maps around a place that is read."""
-
 
 def smallest_type(vocabulary_size: int) -> np.dtype[Any]:
     """The smallest unsigned type that holds all ids below a size."""
@@ -49,8 +44,8 @@ def smallest_type(vocabulary_size: int) -> np.dtype[Any]:
 class TokenFile:
     """An encoded corpus, read from disk as a stream needs it.
 
-    `SegmentStream` takes it in place of documents. However long the corpus, a
-    few tens of megabytes of it are in memory at a time.
+    `SegmentStream` takes it in place of documents, and reads of it what each
+    segment needs, however long the corpus.
 
     Args:
         path: folder that `keras-txl data encode` or `encode_corpus` wrote.
@@ -60,6 +55,7 @@ class TokenFile:
     Attributes:
         header: dict, what `header.json` holds.
         num_tokens, num_documents: counts.
+        ids: all tokens, memory-mapped.
         lengths: int64 array, tokens of each document.
 
     Raises:
@@ -90,10 +86,13 @@ class TokenFile:
         self._check_sum(DOCUMENTS, zlib.crc32(ends.tobytes()), 0)
         self.lengths = np.diff(ends, prepend=0)
         self._starts = ends - self.lengths
-        self._touched = np.zeros(size // WINDOW_BYTES + 1, bool)
+        self._number: int | None = None  # of the open file
         if size:
             with open(self.path / TOKENS, "rb") as file:
                 self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                if hasattr(os, "pread"):
+                    self._number = os.dup(file.fileno())
+                    weakref.finalize(self, os.close, self._number)
             self.ids = np.frombuffer(self._map, dtype)
         else:
             self.ids = np.zeros(0, dtype)
@@ -125,21 +124,29 @@ class TokenFile:
         self, starts: np.ndarray, lengths: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """The tokens of pieces, and those behind them; see `read_pairs`."""
-        ids, targets = read_pairs(self.ids, starts, lengths)
-        if self.ids.nbytes > KEPT_BYTES:
-            first = starts * self.ids.itemsize // WINDOW_BYTES
-            # A piece of a segment seldom reaches over more than two windows.
-            last = (starts + lengths) * self.ids.itemsize // WINDOW_BYTES
-            self._touched[first] = self._touched[last] = True
-            if np.count_nonzero(self._touched) * WINDOW_BYTES > KEPT_BYTES:
-                self.release()
-        return ids, targets
+        if self._number is None or not len(starts):
+            return read_pairs(self.ids, starts, lengths)
+        # Read, not mapped: a page that is mapped anew for a short document
+        # costs more than the document, and would have to be given back.
+        size = self.ids.itemsize
+        apart = starts[1:] != (starts + lengths + 1)[:-1]
+        runs = np.flatnonzero(np.concatenate([[True], apart]))
+        places = zip(
+            (np.add.reduceat(lengths + 1, runs) * size).tolist(),
+            (starts[runs] * size).tolist(),
+            strict=True,
+        )
+        pieces = [os.pread(self._number, *place) for place in places]
+        ids = np.frombuffer(b"".join(pieces), self.ids.dtype)
+        last = np.cumsum(lengths + 1) - 1  # of each piece: only a target
+        inner = np.ones((2, len(ids)), bool)
+        inner[0, last] = inner[1, last - lengths] = False
+        return ids[inner[0]], ids[inner[1]]
 
     def release(self) -> None:
         """Give mapped memory back to the system, where it can be told so."""
         if hasattr(mmap, "MADV_DONTNEED") and self.num_tokens:
             self._map.madvise(mmap.MADV_DONTNEED)
-        self._touched[:] = False
 
     def verify(self) -> None:
         """Compare all checksums.
