@@ -6,20 +6,25 @@
 
 `KERAS_BACKEND` chooses the backend. Every position is reached by real
 decoding from position 0, greedy, with `generate_stream`; a sample is one call
-of `--tokens-per-call` tokens behind a position, ids back on the host. In the
-same cell NumPy reads every weight matrix, and keys and values of the full
-memory, once a token and does nothing else: the bound. With `--peers`, a
-script that prints a line of JSON for each implementation (`run --modes
-generate`, one row) runs right after it. A cell that is in the results file
-is not run again.
+of `--tokens-per-call` tokens behind a position, ids back on the host. After
+each sample, in the same process, NumPy reads every weight matrix, and keys and
+values of the full memory, once and does nothing else: the bound of a token.
+
+With `--peers`, a script that starts each implementation in a process of its
+own and lets them take turns, the streams of `--peer-backends` among them (see
+`decoding_peers.py`); it prints a line of JSON for each. What the results file
+has is not run again, cell by cell, positions and peers apart.
 """
 
 import argparse
 import json
+import os
+import shlex
 import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from datetime import UTC
 from datetime import datetime
 from pathlib import Path
@@ -32,10 +37,24 @@ import numpy as np
 import keras_txl
 
 PEER_CONFIG = "enwik8-base"  # 12 layers, D = 512, as the defaults here
+TENSORFLOW_PEERS = [
+    "keras_transformer_xl",
+    "tfm_transformer_xl",
+    "tfm_transformer_xl_xla",
+]
+PEER_NAMES = [
+    "hf_transfoxl",
+    "hf_transfoxl_compile",
+    "x_transformers",
+    "x_transformers_compile",
+    "x_transformers_rotary_flash",
+    "x_transformers_kvcache",
+    *TENSORFLOW_PEERS,
+]
 
 
 def main() -> None:
-    """Run the cells that the results file lacks."""
+    """Run what the results file lacks."""
     options = parse_arguments()
     path = options.output or (
         harness.RESULTS / f"decoding-{keras.backend.backend()}.json"
@@ -43,7 +62,6 @@ def main() -> None:
     report: dict[str, Any] = {"cells": []}
     if path.exists():
         report = json.loads(path.read_text())
-    done = [cell["params"] for cell in report["cells"] if "error" not in cell]
     for memory_length in options.memory_length:
         for batch_size in options.batch_size:
             params = {
@@ -53,18 +71,47 @@ def main() -> None:
                 "hidden_dim": options.hidden_dim,
                 "tokens_per_call": options.tokens_per_call,
             }
-            if params in done:
-                tell(f"{params}: in {path} already")
-                continue
-            cell = run_cell(params, options)
-            report["cells"] = [
-                old for old in report["cells"] if old["params"] != params
-            ] + [cell]
-            report |= harness.environment()
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(report, indent=1) + "\n")
+            cell = cell_of(report, params)
+            for part, measure in (
+                ("positions", run_positions),
+                ("peers", run_peers if options.peers else None),
+            ):
+                if measure is None or part in cell:
+                    tell(f"{params}: no {part} to run")
+                    continue
+                measure_part(cell, part, measure, options)
+                report |= harness.environment()
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(json.dumps(report, indent=1) + "\n")
             print(summary(cell), flush=True)
     tell(f"wrote {path}")
+
+
+def cell_of(report: dict[str, Any], params: dict[str, Any]) -> dict[str, Any]:
+    """The cell of these parameters, new if there is none or it failed."""
+    for cell in report["cells"]:
+        if cell["params"] == params:
+            cell.pop("error", None)
+            return cell
+    cell = {"params": params}
+    report["cells"].append(cell)
+    return cell
+
+
+def measure_part(
+    cell: dict[str, Any],
+    part: str,
+    measure: Callable[[dict[str, Any], argparse.Namespace], Any],
+    options: argparse.Namespace,
+) -> None:
+    """Put what `measure` finds into the cell, or why it failed."""
+    cell["date"] = datetime.now(UTC).isoformat()
+    try:
+        cell[part] = measure(cell["params"], options)
+    except subprocess.CalledProcessError as error:
+        cell["error"] = f"{error}: {error.stderr[-2000:]}"
+    except Exception as error:  # a failed cell must say so
+        cell["error"] = f"{type(error).__name__}: {error}"
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -87,6 +134,23 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--peers", type=Path, help="script of the peers")
     parser.add_argument("--peers-python", default=sys.executable)
     parser.add_argument("--tf-python", help="passed on to the peers")
+    parser.add_argument(
+        "--peer-names",
+        nargs="+",
+        default=PEER_NAMES,
+        help="without --tf-python, those on TensorFlow are left out",
+    )
+    parser.add_argument(
+        "--peer-backends",
+        nargs="+",
+        default=[keras.backend.backend()],
+        help="streams that take turns with the peers",
+    )
+    parser.add_argument(
+        "--peer-options",
+        default="",
+        help='more for the script of the peers, "--rounds 3 --seconds 1"',
+    )
     parser.add_argument("--output", type=Path, help="results, also read")
     parser.add_argument("--quick", action="store_true", help="tiny model")
     options = parser.parse_args()
@@ -97,27 +161,16 @@ def parse_arguments() -> argparse.Namespace:
     return options
 
 
-def run_cell(
+def run_positions(
     params: dict[str, Any], options: argparse.Namespace
-) -> dict[str, Any]:
-    """Decode through all positions; then the bound and the peers."""
-    cell: dict[str, Any] = {
-        "params": params,
-        "date": datetime.now(UTC).isoformat(),
-    }
-    try:
-        lm = make_model(params, options.vocabulary_size)
-        cell["positions"] = decode(lm, params, options)
-        matrices = [
-            np.asarray(keras.ops.convert_to_numpy(weight))
-            for weight in lm.trainable_weights
-        ]
-        cell["bound_seconds"] = read_once(matrices, params, options.samples)
-        if options.peers:
-            cell["peers"] = run_peers(params, options)
-    except Exception as error:  # a failed cell must say so
-        cell["error"] = f"{type(error).__name__}: {error}"
-    return cell
+) -> list[dict[str, Any]]:
+    """Seconds of a call and of the bound behind each position."""
+    lm = make_model(params, options.vocabulary_size)
+    matrices = [
+        np.asarray(keras.ops.convert_to_numpy(weight))
+        for weight in lm.trainable_weights
+    ]
+    return decode(lm, Bound(matrices, params), params, options)
 
 
 def make_model(params: dict[str, Any], vocabulary_size: int) -> Any:
@@ -137,9 +190,12 @@ def make_model(params: dict[str, Any], vocabulary_size: int) -> Any:
 
 
 def decode(
-    lm: Any, params: dict[str, Any], options: argparse.Namespace
+    lm: Any,
+    bound: "Bound",
+    params: dict[str, Any],
+    options: argparse.Namespace,
 ) -> list[dict[str, Any]]:
-    """Seconds of a call behind each position, all of them."""
+    """All samples behind each position, those of the bound in between."""
     batch, tokens = params["batch_size"], params["tokens_per_call"]
     begin = time.perf_counter()
     stream = lm.generate_stream(
@@ -157,61 +213,83 @@ def decode(
             position += tokens
             if position % 1024 < tokens:
                 tell(f"{params}: position {position}", end="\r")
-        samples = []
+        samples, bound_samples = [], []
         for _ in range(options.samples):
             begin = time.perf_counter()
             next(stream)
             samples.append(time.perf_counter() - begin)
+            bound_samples.append(bound.read_once())
             position += tokens
-        results.append({"position": mark, "samples": samples})
+        results.append(
+            {
+                "position": mark,
+                "samples": samples,
+                "bound_samples": bound_samples,
+            }
+        )
     results[0]["setup_and_compile_seconds"] = setup
     return results
 
 
-def read_once(
-    matrices: list[Any], params: dict[str, Any], samples: int
-) -> list[float]:
-    """Seconds in which NumPy reads what one token of each row needs."""
-    generator = np.random.default_rng(0)
+class Bound:
+    """What one token of each row needs at least: all of it read once.
 
-    def random(*shape: int) -> Any:
-        return generator.standard_normal(shape, dtype="float32")
+    Args:
+        matrices: weights; those of one axis are left out.
+        params: of the cell.
+    """
 
-    batch, width = params["batch_size"], params["hidden_dim"]
-    weights = [
-        matrix.reshape(matrix.shape[0], -1).astype("float32")
-        for matrix in matrices
-        if matrix.ndim > 1
-    ]
-    inputs = {rows: random(batch, rows) for rows in {len(w) for w in weights}}
-    heads = max(1, width // 64)
-    cache = [
-        random(batch * heads, params["memory_length"], width // heads)
-        for _ in range(2 * params["num_layers"])
-    ]
-    query = random(batch * heads, width // heads, 1)
-    times = []
-    for _ in range(samples + 1):
+    def __init__(self, matrices: list[Any], params: dict[str, Any]) -> None:
+        generator = np.random.default_rng(0)
+
+        def random(*shape: int) -> Any:
+            return generator.standard_normal(shape, dtype="float32")
+
+        batch, width = params["batch_size"], params["hidden_dim"]
+        self.weights = [
+            matrix.reshape(matrix.shape[0], -1).astype("float32")
+            for matrix in matrices
+            if matrix.ndim > 1
+        ]
+        self.inputs = {
+            rows: random(batch, rows) for rows in map(len, self.weights)
+        }
+        heads = max(1, width // 64)
+        self.cache = [
+            random(batch * heads, params["memory_length"], width // heads)
+            for _ in range(2 * params["num_layers"])
+        ]
+        self.query = random(batch * heads, width // heads, 1)
+        self.read_once()  # warm
+
+    def read_once(self) -> float:
+        """Seconds in which NumPy does it."""
         begin = time.perf_counter()
-        for matrix in weights:
-            inputs[len(matrix)] @ matrix
-        for rows in cache:
-            rows @ query
-        times.append(time.perf_counter() - begin)
-    return times[1:]
+        for matrix in self.weights:
+            self.inputs[len(matrix)] @ matrix
+        for rows in self.cache:
+            rows @ self.query
+        return time.perf_counter() - begin
 
 
 def run_peers(
     params: dict[str, Any], options: argparse.Namespace
 ) -> list[dict[str, Any]]:
-    """What other implementations need, one row a time."""
-    if params["batch_size"] != 1:
-        return [{"error": "the script of the peers generates one row"}]
+    """What other implementations and the streams need, turn by turn."""
+    rows = params["batch_size"]
+    names = [f"keras_txl_{backend}" for backend in options.peer_backends]
+    for name in options.peer_names:
+        if options.tf_python or name not in TENSORFLOW_PEERS:
+            names.append(name if rows == 1 else f"{name}_rows")
+    plugin = Path(__file__).with_name("decoding_peers.py")
     command = [
         *(options.peers_python, str(options.peers), "run"),
         *("--config", PEER_CONFIG, "--modes", "generate"),
+        *("--plugin", str(plugin), "--peers", ",".join(names)),
+        *shlex.split(options.peer_options),
     ]
     for key, value in (
+        ("batch", rows),
         ("mem_len", params["memory_length"]),
         ("n_layer", params["num_layers"]),
         ("d_model", params["hidden_dim"]),
@@ -222,7 +300,19 @@ def run_peers(
         command += ["--set", f"{key}={value}"]
     if options.tf_python:
         command += ["--tf-python", options.tf_python]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    package = Path(keras_txl.__file__).parent.parent
+    paths = [str(package), os.environ.get("PYTHONPATH", "")]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={
+            **os.environ,
+            "KERAS_TXL_PYTHON": sys.executable,
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        },
+    )
     return [
         json.loads(line)
         for line in done.stdout.splitlines()
@@ -236,28 +326,38 @@ def summary(cell: dict[str, Any]) -> str:
     title = " ".join(f"{key}={value}" for key, value in params.items())
     if "error" in cell:
         return f"{title}: FAILED {cell['error']}"
-    bound = statistics.median(cell["bound_seconds"])
-    lines = [f"{title}: bound {bound * 1e3:.2f} ms a token"]
+    lines = [title]
     medians = []
     for result in cell["positions"]:
         seconds = statistics.median(result["samples"])
         seconds /= params["tokens_per_call"]
+        bound = statistics.median(result["bound_samples"])
         medians.append(seconds)
         lines.append(
             f"  position {result['position']:>7}: {seconds * 1e3:.2f} ms a "
             f"token, {params['batch_size'] / seconds:.1f} tokens/s, "
-            f"{bound / seconds:.0%} of the bound"
+            f"{bound / seconds:.0%} of the bound of {bound * 1e3:.2f} ms"
         )
     lines.append(f"  slowest over fastest: {max(medians) / min(medians):.3f}")
-    for peer in cell.get("peers", []):
-        if "tokens_per_s" in peer:
-            ratio = 1 / medians[-1] / peer["tokens_per_s"]
-            lines.append(
-                f"  {peer['peer']}: {peer['tokens_per_s']} tokens/s, "
-                f"we are {ratio:.2f} times as fast"
-            )
-        else:
-            lines.append(f"  {json.dumps(peer)}")
+    peers = cell.get("peers", [])
+    rates = {
+        row["peer"]: row["tokens_per_s"]
+        for row in peers
+        if "tokens_per_s" in row
+    }
+    own = {name: rates[name] for name in rates if name.startswith("keras_txl")}
+    for row in peers:
+        if row["peer"] not in rates:
+            lines.append(f"  {json.dumps(row)}")
+            continue
+        faster = ", ".join(
+            f"{name} {rate / rates[row['peer']]:.2f} times"
+            for name, rate in own.items()
+            if row["peer"] not in own
+        )
+        lines.append(
+            f"  {row['peer']}: {row['tokens_per_s']} tokens/s {faster}"
+        )
     return "\n".join(lines)
 
 

@@ -19,7 +19,7 @@ def decode_tokens(
     step: TokenStep,
     sampler: Any,
     max_tokens: int,
-    state: dict[str, Any],
+    state: Any,
     token_ids: Tensor,
     limit: Tensor,
     stopped: Tensor,
@@ -34,8 +34,7 @@ def decode_tokens(
         step: feeds one token of each row.
         sampler: a `keras_hub.samplers.Sampler` that draws token by token.
         max_tokens: int K, the most that `limit` can be.
-        state: of the step, a dict. What is in its `layers` may be written in
-            place.
+        state: of the step. It may be overwritten.
         token_ids: int32 tensor of shape `(batch, 1)`, not fed yet.
         limit: int32 scalar tensor.
         stopped: bool tensor of shape `(batch,)`.
@@ -47,9 +46,6 @@ def decode_tokens(
         what the next call needs: `token_ids`, `stopped`, `seeds`, `state`.
     """
     batch = ops.shape(token_ids)[0]
-    # Where a step writes in place, the layers are no variables of the loop.
-    kept = () if keras.backend.backend() == "jax" else state["layers"]
-    carried = {**state, "layers": () if kept else state["layers"]}
 
     def goes_on(count: Tensor, carry: dict[str, Any]) -> Tensor:
         return ops.logical_and(
@@ -59,9 +55,7 @@ def decode_tokens(
     def feed_and_draw(
         count: Tensor, carry: dict[str, Any]
     ) -> tuple[Tensor, dict[str, Any]]:
-        state = carry["state"]
-        layers = kept or state["layers"]
-        logits, state = step(carry["token_ids"], {**state, "layers": layers})
+        logits, state = step(carry["token_ids"], carry["state"])
         tokens, seeds = draw_tokens(sampler, logits, carry["seeds"])
         tokens = tokens[:, None]  # (B, 1)
         stops = ops.any(tokens == stop_token_ids[None], axis=-1)
@@ -72,7 +66,7 @@ def decode_tokens(
             "token_ids": tokens,
             "stopped": ops.logical_or(carry["stopped"], stops),
             "seeds": seeds,
-            "state": {**state, "layers": () if kept else state["layers"]},
+            "state": state,
         }
 
     count, carry = ops.while_loop(
@@ -85,7 +79,7 @@ def decode_tokens(
                 "token_ids": token_ids,
                 "stopped": stopped,
                 "seeds": seeds,
-                "state": carried,
+                "state": state,
             },
         ),
     )

@@ -86,15 +86,54 @@ def attend_by_head(
     Returns:
         Float tensor of shape `(batch, tokens, hidden_dim)`.
     """
+    heads = attend_heads(
+        attention,
+        by_head(attention.query_projection(query)),
+        parts,
+        terms,
+        mask,
+        to_keys,
+        to_distances,
+    )
+    return attention.output_projection(heads)  # (B, T, D)
+
+
+def attend_heads(
+    attention: Any,
+    query: Tensor,
+    parts: Sequence[tuple[Tensor, Tensor]],
+    terms: dict[str, Tensor],
+    mask: Tensor,
+    to_keys: Callable[[Tensor], Tensor],
+    to_distances: Callable[[Tensor], Tensor],
+    keys_axes: str = "bnsh",
+) -> Tensor:
+    """`attend_by_head` between the projections of query and output.
+
+    Args:
+        attention: see there, as all that is not named here.
+        query: float tensor of shape `(batch, num_heads, tokens, head_dim)`.
+        parts: see there.
+        terms: see there.
+        mask: see there.
+        to_keys: see there.
+        to_distances: see there.
+        keys_axes: order of the axes of the keys.
+
+    Returns:
+        Float tensor of shape `(batch, tokens, num_heads, head_dim)`.
+    """
     biases = attention.attention_biases
-    query = by_head(attention.query_projection(query))  # (B, N, T, H)
     content = position = query
     if biases is not None:
         content = query + biases.content_bias[:, None]
         if biases.position_bias is not None:
             position = query + biases.position_bias[:, None]
     scores = _join(
-        [ops.einsum("bnth,bnsh->bnts", content, keys) for keys, _ in parts]
+        [
+            ops.einsum(f"bnth,{keys_axes}->bnts", content, keys)
+            for keys, _ in parts
+        ]
     )  # (a), (c)
     if "relative_key" in terms:
         by_distance = ops.einsum(
@@ -115,7 +154,7 @@ def attend_by_head(
         heads += ops.einsum(
             "bntr,rh->bnth", to_distances(weights), terms["relative_value"]
         )
-    return attention.output_projection(by_head(heads))  # (B, T, D)
+    return by_head(heads)
 
 
 def _join(parts: Sequence[Tensor]) -> Tensor:

@@ -9,6 +9,7 @@ Axes: B rows, L layers, M memory slots, S = M + 1 slots, N heads, H head
 width, D hidden width.
 """
 
+from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,15 +18,18 @@ from keras import ops
 
 from keras_txl.aliases import Memory
 from keras_txl.aliases import Tensor
-from keras_txl.layers.key_value_attention import attend_by_head
-from keras_txl.layers.key_value_attention import key_and_value
+from keras_txl.layers.key_value_attention import attend_heads
 from keras_txl.layers.segment_memory import clear_empty_slots
 from keras_txl.layers.transformer_xl_block import TransformerXLBlock
 
 LayerRing = dict[str, Tensor]
-"""`keys` and `values` (B, N, S, H), and `states` (B, S, D) they came from.
+"""`keys` (B, N, H, S) and `values` (B, N, S, H), laid out as their products
+read them, and `states` (B, S, D) they came from."""
 
-Tensors, on TensorFlow also variables: see `write_slot`."""
+SlotWriter = Callable[[Tensor, Tensor, Tensor, int], Tensor]
+"""(rows, slot, row, axis) -> rows, see `slot_writer`."""
+
+SLOT_AXIS = {"states": -2, "keys": -1, "values": -2}
 
 KeyValueMemory = dict[str, Any]
 """A tuple `layers` of `LayerRing`, `length` (B,), `document` (B,) and `slot`,
@@ -82,14 +86,22 @@ def to_memory(ring: KeyValueMemory) -> Memory:
 
 def _layer_ring(block: TransformerXLBlock, states: Tensor) -> LayerRing:
     """The ring of a layer from its memory `states` (B, M, D)."""
-    room = [[0, 0], [0, 1], [0, 0]]
     context = block.normalize_context(ops.cast(states, block.compute_dtype))
-    keys, values = key_and_value(block, context)
-    return {
-        "states": ops.pad(states, room),
-        "keys": ops.pad(keys, [[0, 0], *room]),  # (B, N, S, H)
-        "values": ops.pad(values, [[0, 0], *room]),
+    rows = {
+        "states": states,  # (B, M, D)
+        "keys": ops.transpose(
+            block.attention.key_projection(context), (0, 2, 3, 1)
+        ),  # (B, N, H, M)
+        "values": ops.transpose(
+            block.attention.value_projection(context), (0, 2, 1, 3)
+        ),  # (B, N, M, H)
     }
+    ring = {}
+    for name, tensor in rows.items():
+        room = [[0, 0]] * len(tensor.shape)
+        room[SLOT_AXIS[name]] = [0, 1]
+        ring[name] = ops.pad(tensor, room)
+    return ring
 
 
 def ring_distances(slot: Tensor, slots: int) -> Tensor:
@@ -112,106 +124,228 @@ def decode_token(
     terms: dict[str, Tensor],
     slot: Tensor,
     mask: Tensor,
+    write: SlotWriter,
 ) -> tuple[Tensor, LayerRing]:
     """Run one token of each row through a layer and write it into the ring.
 
     Args:
         block: the layer.
         hidden: float tensor of shape `(batch, 1, hidden_dim)`.
-        ring: of this layer.
-        terms: from `terms_by_head`.
+        ring: of this layer; `states` may be missing.
+        terms: from `terms_by_head` and `token_products`.
         slot: int32 scalar tensor, where the token stands.
         mask: bool tensor of shape `(batch, 1, 1, slots)`, which slots the
             token sees.
+        write: from `slot_writer`.
 
     Returns:
         The layer's output `(batch, 1, hidden_dim)` and its ring.
     """
-    context = block.normalize_context(hidden)
-    query = context if block.normalize_first else hidden
-    keys, values = key_and_value(block, context)
+    heads = _project(block, hidden, terms)  # (B, 3, N, H)
     rows = {
-        "states": ops.cast(hidden, ring["states"].dtype),
-        "keys": keys,
-        "values": values,
+        "states": hidden,  # (B, 1, D)
+        "keys": heads[:, 1, :, :, None],  # (B, N, H, 1)
+        "values": heads[:, 2, :, None],  # (B, N, 1, H)
     }
     new = {
-        name: write_slot(ring[name], slot, row) for name, row in rows.items()
+        name: write(
+            tensor, slot, ops.cast(rows[name], tensor.dtype), SLOT_AXIS[name]
+        )
+        for name, tensor in ring.items()
     }
     # Column `r` of a table stands for distance `M - r`, which is the distance
     # of slot `(r + slot + 1) mod S`.
-    attended = attend_by_head(
+    attended = attend_heads(
         block.attention,
-        query,
+        heads[:, 0, :, None],  # (B, N, 1, H)
         [(new["keys"], new["values"])],
         terms,
         mask,
         to_keys=lambda rows: _turn(rows, slot + 1),
         to_distances=lambda rows: _turn(rows, -slot - 1),
-    )
+        keys_axes="bnhs",
+    )  # (B, 1, N, H)
+    if "output" in terms:
+        attended = ops.reshape(attended, (-1, 1, terms["output"].shape[0]))
+        attended = ops.matmul(attended, terms["output"])
+    else:
+        attended = block.attention.output_projection(attended)
     return block.finish(hidden, attended), new
 
 
-def writable(layers: tuple[LayerRing, ...]) -> tuple[LayerRing, ...]:
-    """The same rings in a form that `write_slot` fills in place."""
+def _project(
+    block: TransformerXLBlock, hidden: Tensor, terms: dict[str, Tensor]
+) -> Tensor:
+    """Query, key and value of a token: (B, 1, D) to (B, 3, N, H)."""
+    attention = block.attention
+    context = block.normalize_context(hidden)
+    if "projection" in terms:
+        heads = ops.matmul(context[:, 0], terms["projection"])  # (B, 3 N H)
+        shape = (-1, 3, attention.num_heads, attention.head_dim)
+        return ops.reshape(heads, shape)
+    query = context if block.normalize_first else hidden
+    return ops.concatenate(
+        [
+            attention.query_projection(query),
+            attention.key_projection(context),
+            attention.value_projection(context),
+        ],
+        axis=1,
+    )
+
+
+def hold_layers(layers: tuple[LayerRing, ...]) -> tuple[LayerRing, ...]:
+    """The same rings in a form that a compiled function may overwrite.
+
+    On TensorFlow these are variables, from which `take_layers` takes the
+    tensors and into which `return_layers` puts them; elsewhere the tensors.
+    """
     if keras.backend.backend() != "tensorflow":
         return layers
     import tensorflow as tf
 
-    variables: tuple[LayerRing, ...] = keras.tree.map_structure(
+    held: tuple[LayerRing, ...] = keras.tree.map_structure(
         lambda rows: tf.Variable(rows, trainable=False), layers
     )
-    return variables
+    return held
 
 
-def write_slot(rows: Tensor, slot: Tensor, row: Tensor) -> Tensor:
-    """Put a row at `slot` of the axis before the last.
+def take_layers(layers: tuple[LayerRing, ...]) -> tuple[LayerRing, ...]:
+    """The rings that are held, for nobody else to read until they return."""
+    if keras.backend.backend() != "tensorflow":
+        return layers
+    import tensorflow as tf
+
+    def take(held: Any) -> Tensor:
+        rows = held.read_value()
+        nothing = tf.raw_ops.Empty(shape=rows.shape, dtype=rows.dtype)
+        with tf.control_dependencies([rows]):
+            left = held.assign(nothing, read_value=False)
+        with tf.control_dependencies([left]):
+            return tf.identity(rows)
+
+    taken: tuple[LayerRing, ...] = keras.tree.map_structure(take, layers)
+    return taken
+
+
+def return_layers(
+    layers: tuple[LayerRing, ...], rows: tuple[LayerRing, ...]
+) -> tuple[LayerRing, ...]:
+    """Hold the new rings; what is returned is empty if `layers` hold them."""
+    if keras.backend.backend() != "tensorflow":
+        return rows
+    keras.tree.map_structure(lambda held, new: held.assign(new), layers, rows)
+    return ()
+
+
+def slot_writer(in_place: bool = False) -> SlotWriter:
+    """How a row is put at a slot of a ring.
+
+    A copy of the ring for each token would cost more than reading it. PyTorch
+    writes in place, and XLA sees to that itself.
 
     Args:
-        rows: tensor of shape `(..., slots, width)`. A tensor of PyTorch and a
-            variable of TensorFlow are written in place: a copy of the ring
-            for each token would cost more than reading it. Elsewhere the
-            compiler sees to that.
-        slot: int32 scalar tensor.
-        row: tensor of shape `(..., 1, width)`.
+        in_place: bool. On TensorFlow, write in place with an operation that
+            XLA and some other runtimes do not have.
 
     Returns:
-        The rows.
+        `write(rows, slot, row, axis)`, which returns the rows and may have
+        overwritten those that it was given. `slot` is an int32 scalar tensor,
+        `row` has the shape of `rows` with one slot at `axis`, -1 or -2.
     """
     writers = {
-        "tensorflow": _write_with_tensorflow,
+        "tensorflow": _write_in_place if in_place else _scatter_tensorflow,
         "torch": _write_torch_tensor,
     }
-    writer = writers.get(keras.backend.backend())
-    if writer is not None:
-        return writer(rows, slot, row)
-    start = [*([0] * (len(rows.shape) - 2)), ops.cast(slot, "int32"), 0]
+    return writers.get(keras.backend.backend(), _update_slice)
+
+
+def _update_slice(rows: Tensor, slot: Tensor, row: Tensor, axis: int) -> Tensor:
+    start: list[Any] = [0] * len(rows.shape)
+    start[axis] = ops.cast(slot, "int32")
     return ops.slice_update(rows, ops.stack(start), row)
 
 
-def _write_with_tensorflow(rows: Tensor, slot: Tensor, row: Tensor) -> Tensor:
+def _write_in_place(
+    rows: Tensor, slot: Tensor, row: Tensor, axis: int
+) -> Tensor:
+    # TensorFlow takes over the memory of rows that nobody else holds. It would
+    # copy for `slice_update`, and when a variable written in parts is read.
     import tensorflow as tf
 
-    if isinstance(rows, tf.Variable):
-        rows[..., slot : slot + 1, :].assign(row)
-        return rows
+    begin: list[Any] = [0] * len(rows.shape)
+    end = list(begin)
+    begin[axis], end[axis] = slot, slot + 1
+    whole = 2 ** len(begin) - 1 - 2 ** (len(begin) + axis)  # all other axes
+    return tf.raw_ops.TensorStridedSliceUpdate(
+        input=rows,
+        begin=begin,
+        end=end,
+        strides=[1] * len(begin),
+        value=row,
+        begin_mask=whole,
+        end_mask=whole,
+    )
+
+
+def _scatter_tensorflow(
+    rows: Tensor, slot: Tensor, row: Tensor, axis: int
+) -> Tensor:
     # Keras would take an operation of XLA, which few servers have.
-    *_, slots, width = tf.unstack(tf.shape(rows))
+    import tensorflow as tf
+
+    shape = tf.shape(rows)
+    width = shape[-1] if axis == -2 else 1
     flat = tf.reshape(rows, [-1, width])
-    places = tf.range(slot, tf.shape(flat)[0], slots)
+    places = tf.range(slot, tf.shape(flat)[0], shape[axis])
     flat = tf.tensor_scatter_nd_update(
         flat, places[:, None], tf.reshape(row, [-1, width])
     )
-    return tf.ensure_shape(tf.reshape(flat, tf.shape(rows)), rows.shape)
+    return tf.ensure_shape(tf.reshape(flat, shape), rows.shape)
 
 
-def _write_torch_tensor(rows: Tensor, slot: Tensor, row: Tensor) -> Tensor:
-    return rows.index_copy_(-2, slot.reshape(1).long(), row)
+def _write_torch_tensor(
+    rows: Tensor, slot: Tensor, row: Tensor, axis: int
+) -> Tensor:
+    return rows.index_copy_(axis, slot.reshape(1).long(), row)
+
+
+def token_products(block: TransformerXLBlock) -> dict[str, Tensor]:
+    """Matrices of a layer in the form in which one token needs them.
+
+    Args:
+        block: the layer.
+
+    Returns:
+        Where they are plain products, `projection (D, 3 N H)` of query, key
+        and value in one, and `output (N H, D)`.
+    """
+    attention = block.attention
+    projections = [
+        attention.query_projection,
+        attention.key_projection,
+        attention.value_projection,
+        attention.output_projection,
+    ]
+    if any(projection.quantization_mode for projection in projections):
+        return {}
+    *kernels, output = (
+        ops.cast(projection.kernel, block.compute_dtype)
+        for projection in projections
+    )
+    hidden_dim = output.shape[-1]
+    products = {"output": ops.reshape(output, (-1, hidden_dim))}
+    if not block.memory_layer_norm:  # or the three have other inputs
+        products["projection"] = ops.concatenate(
+            [ops.reshape(kernel, (hidden_dim, -1)) for kernel in kernels],
+            axis=1,
+        )
+    return products
 
 
 def _turn(rows: Tensor, places: Tensor) -> Tensor:
     """Shift the last axis to the right; what leaves comes in on the left."""
-    slots = rows.shape[-1]
+    slots = ops.shape(rows)[-1]
     twice = ops.concatenate([rows, rows], axis=-1)
     start = ops.cast((-places) % slots, "int32")
     return ops.slice(twice, ops.stack([0, 0, 0, start]), ops.shape(rows))

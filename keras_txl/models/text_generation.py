@@ -15,13 +15,14 @@ from keras_txl.aliases import Tensor
 from keras_txl.checks import check_integer
 from keras_txl.checks import check_optional_integer
 from keras_txl.generation.decoding import sample_tokens
+from keras_txl.generation.decoding import shortest_prompt
 from keras_txl.generation.incremental_text import IncrementalText
 from keras_txl.generation.token_stream import TextStream
 from keras_txl.generation.token_stream import TokenStream
-from keras_txl.models.cached_decoding import text_step
 from keras_txl.models.prompts import check_prompts
+from keras_txl.models.stream_decoding import StreamDecoder
+from keras_txl.models.text_decoding import read_text
 from keras_txl.models.text_encoding import encode_texts
-from keras_txl.models.token_decoding import StreamDecoder
 from keras_txl.models.token_inputs import check_vocabulary
 
 
@@ -108,21 +109,20 @@ class TextGenerationMixin:
             Dict of the same keys and shapes, continued.
         """
         token_ids = inputs["token_ids"]
-        step, cache = text_step(self.backbone, token_ids, inputs.get("memory"))
-
-        def logits_step(
-            new_ids: Tensor, cache: Any, position: Any
-        ) -> tuple[Tensor, Tensor, Any]:
-            hidden, cache = step(new_ids, cache, position)
-            logits = self.head.logits(hidden, ops.zeros_like(new_ids))
-            return logits, hidden, cache
-
+        step, cache, hidden_states = read_text(
+            self,
+            token_ids,
+            shortest_prompt(inputs["padding_mask"]),
+            inputs.get("memory"),
+            keep_hidden=_compares_states(self.sampler),
+        )
         return sample_tokens(
-            logits_step,
+            step,
             cache,
             self.sampler,
             token_ids,
             inputs["padding_mask"],
+            hidden_states,
             stop_token_ids,
             model=self,
         )
@@ -254,10 +254,7 @@ def _check_sampler(sampler: Any) -> Any:
     """Return the sampler, if it draws one token after the other."""
     if isinstance(sampler, str):
         sampler = _named_sampler(sampler)
-    base = keras_hub.samplers.Sampler
-    if not isinstance(sampler, base) or type(sampler).__call__ is not (
-        base.__call__
-    ):
+    if not _draws_token_by_token(sampler):
         raise ValueError(
             "A stream needs a sampler that draws token by token: greedy, "
             "random, top_k or top_p. Received: "
@@ -265,6 +262,19 @@ def _check_sampler(sampler: Any) -> Any:
             "`generate` with it."
         )
     return sampler
+
+
+def _draws_token_by_token(sampler: Any) -> bool:
+    base = keras_hub.samplers.Sampler
+    return isinstance(sampler, base) and type(sampler).__call__ is base.__call__
+
+
+def _compares_states(sampler: Any) -> bool:
+    """Whether a sampler may use the hidden states of the prompt."""
+    return not (
+        _draws_token_by_token(sampler)
+        or isinstance(sampler, keras_hub.samplers.BeamSampler)
+    )
 
 
 @functools.cache

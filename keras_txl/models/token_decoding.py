@@ -7,22 +7,20 @@ can be kept but the memory itself.
 Axes: B rows, V vocabulary, M memory slots, S = M + 1 slots.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
-import keras
-import numpy as np
 from keras import ops
 
 from keras_txl.aliases import Memory
 from keras_txl.aliases import Tensor
-from keras_txl.generation.token_loop import decode_tokens
 from keras_txl.layers.key_value_attention import terms_by_head
+from keras_txl.layers.key_value_ring import LayerRing
 from keras_txl.layers.key_value_ring import decode_token
 from keras_txl.layers.key_value_ring import ring_distances
+from keras_txl.layers.key_value_ring import slot_writer
 from keras_txl.layers.key_value_ring import to_key_value
 from keras_txl.layers.key_value_ring import to_memory
-from keras_txl.layers.key_value_ring import writable
+from keras_txl.layers.key_value_ring import token_products
 from keras_txl.models.backbone import TransformerXLBackbone
 
 READ_LENGTH = 64
@@ -44,28 +42,93 @@ class TokenDecoder:
     Args:
         lm: a `TransformerXLCausalLM`.
         memory_length: int M, at least 1.
+        at_most: int. Keys a token may see, itself included, if that is fewer
+            than M + 1.
+        in_place: bool. See `slot_writer`.
     """
 
-    def __init__(self, lm: Any, memory_length: int) -> None:
+    def __init__(
+        self,
+        lm: Any,
+        memory_length: int,
+        at_most: int | None = None,
+        in_place: bool = False,
+    ) -> None:
         self.lm = lm
         self.backbone: TransformerXLBackbone = lm.backbone
         self.memory_length = memory_length
         self.has_ring = not self.backbone.position.startswith("absolute")
+        self.at_most = memory_length + 1 if at_most is None else at_most
+        self.write = slot_writer(in_place)
 
     def read(
         self, token_ids: Tensor, padding_mask: Tensor, memory: Memory
     ) -> Memory:
         """The memory after a segment, which belongs to the same document."""
+        return self.read_segment(token_ids, padding_mask, memory)[1]
+
+    def read_segment(
+        self, token_ids: Tensor, padding_mask: Tensor, memory: Memory
+    ) -> tuple[Tensor, Memory]:
+        """Hidden states of a segment, and the memory after it."""
         document = ops.maximum(memory["document"], 0)[:, None]  # (B, 1)
-        _, memory = self.backbone.call_with_memory(
+        return self.backbone.call_with_memory(
             {
                 "token_ids": token_ids,
                 "document_ids": ops.where(padding_mask, document, -1),
             },
             memory,
-            attention_window=self.memory_length + 1 if self.has_ring else None,
+            attention_window=self.at_most if self.has_ring else None,
         )
-        return memory
+
+    def read_prompt(
+        self,
+        token_ids: Tensor,
+        count: Tensor,
+        memory: Memory,
+        keep_hidden: bool = False,
+    ) -> tuple[Memory, Tensor | None]:
+        """Read the first tokens of each row, segment by segment.
+
+        Args:
+            token_ids: int tensor of shape `(batch, length)`.
+            count: int32 scalar tensor, tokens to read.
+            memory: memory value before them.
+            keep_hidden: bool. Whether the hidden states are asked for.
+
+        Returns:
+            The memory after them, and `None` or their hidden states
+            `(batch, more than length, hidden_dim)`, zeros behind them.
+        """
+        batch, length = ops.shape(token_ids)
+        room = ops.pad(token_ids, [[0, 0], [0, READ_LENGTH]])
+        shape = (batch, length + READ_LENGTH, self.backbone.hidden_dim)
+        hidden: Any = ()
+        if keep_hidden:
+            hidden = ops.zeros(shape, self.backbone.compute_dtype)
+        begin = ops.zeros((), dtype="int32")
+        for size in read_lengths(self.memory_length, length):
+
+            def read_segment(
+                begin: Tensor, memory: Memory, hidden: Any, size: int = size
+            ) -> tuple[Tensor, Memory, Any]:
+                ids = ops.slice(room, ops.stack([0, begin]), (batch, size))
+                kept = begin + ops.arange(size, dtype="int32") < count
+                states, memory = self.read_segment(
+                    ids, ops.broadcast_to(kept, (batch, size)), memory
+                )
+                if keep_hidden:
+                    start = ops.stack([0, begin, 0])
+                    hidden = ops.slice_update(hidden, start, states)
+                return begin + size, memory, hidden
+
+            rest = size if size > READ_LENGTH else 1  # the last one is padded
+            begin, memory, hidden = ops.while_loop(
+                lambda begin, *_, rest=rest: begin + rest <= count,
+                read_segment,
+                (begin, memory, hidden),
+            )
+        return memory, hidden if keep_hidden else None
 
     def to_state(self, memory: Memory) -> State:
         """The state of a step that continues a memory."""
@@ -93,6 +156,20 @@ class TokenDecoder:
             for block in backbone.transformer_layers
         )
 
+    def terms_and_products(self) -> tuple[dict[str, Tensor], ...]:
+        """The terms, and with them the layers' `token_products`.
+
+        They hold the weights of attention once more, and save time where many
+        tokens are fed.
+        """
+        if not self.has_ring:
+            return ()
+        blocks = self.backbone.transformer_layers
+        return tuple(
+            {**terms, **token_products(block)}
+            for block, terms in zip(blocks, self.terms(), strict=True)
+        )
+
     def step(
         self, token_ids: Tensor, state: State, terms: Any
     ) -> tuple[Tensor, State]:
@@ -101,7 +178,7 @@ class TokenDecoder:
         Args:
             token_ids: int32 tensor of shape `(batch, 1)`.
             state: from `to_state` or a step.
-            terms: from `terms`.
+            terms: from `terms` or `terms_and_products`.
 
         Returns:
             Logits `(batch, vocabulary_size)` and the state after the token.
@@ -111,32 +188,71 @@ class TokenDecoder:
         logits = self.lm.head.logits(hidden, ops.zeros_like(token_ids))
         return logits[:, 0], state
 
-    def _ring_step(
-        self, token_ids: Tensor, state: State, terms: Any
-    ) -> tuple[Tensor, State]:
+    def feed(
+        self,
+        token_ids: Tensor,
+        layers: tuple[LayerRing, ...],
+        slot: Tensor,
+        length: Tensor,
+        terms: Any,
+    ) -> tuple[Tensor, tuple[LayerRing, ...]]:
+        """Feed one token of each row into the rings of all layers.
+
+        The newest token may be fed again at its slot, and another one in its
+        place: what it replaces is out of its sight.
+
+        Args:
+            token_ids: int32 tensor of shape `(batch, 1)`.
+            layers: the rings.
+            slot: int32 scalar tensor, where the token stands, plus any
+                number of turns.
+            length: int32 tensor of shape `(batch,)`, tokens before it.
+            terms: from `terms` or `terms_and_products`.
+
+        Returns:
+            Hidden states `(batch, 1, hidden_dim)` and the rings.
+        """
         backbone, slots = self.backbone, self.memory_length + 1
-        slot, length = state["slot"], state["length"]
+        slot = slot % slots
         distances = ring_distances(slot, slots)  # (S,)
         seen = distances <= length[:, None]  # (B, S)
         if backbone.attend_empty_memory:
             seen = ops.ones_like(seen)
-        window = backbone.attention_mask.window(self.memory_length)
-        if window is not None:
-            seen = ops.logical_and(seen, distances < window)
+        for window in (
+            backbone.attention_mask.window(self.memory_length),
+            self.at_most,
+        ):
+            if window is not None:
+                seen = ops.logical_and(seen, distances < window)
         hidden = backbone.embed(token_ids)
-        layers = []
+        new_layers = []
         for block, ring, rows in zip(
-            backbone.transformer_layers, state["layers"], terms, strict=True
+            backbone.transformer_layers, layers, terms, strict=True
         ):
             hidden, ring = decode_token(
-                block, hidden, ring, rows, slot, seen[:, None, None]
+                block,
+                hidden,
+                ring,
+                rows,
+                slot,
+                seen[:, None, None],
+                self.write,
             )
-            layers.append(ring)
+            new_layers.append(ring)
+        return hidden, tuple(new_layers)
+
+    def _ring_step(
+        self, token_ids: Tensor, state: State, terms: Any
+    ) -> tuple[Tensor, State]:
+        slot, length = state["slot"], state["length"]
+        hidden, layers = self.feed(
+            token_ids, state["layers"], slot, length, terms
+        )
         return hidden, {
-            "layers": tuple(layers),
+            "layers": layers,
             "length": ops.minimum(length + 1, self.memory_length),
             "document": ops.maximum(state["document"], 0),
-            "slot": (slot + 1) % slots,
+            "slot": (slot + 1) % (self.memory_length + 1),
         }
 
     def _memory_step(
@@ -149,140 +265,17 @@ class TokenDecoder:
         return hidden, {"layers": (), **memory}
 
 
-class StreamDecoder:
-    """The compiled functions of one stream, called from Python.
+def read_lengths(memory_length: Any, longest: Any) -> tuple[int, ...]:
+    """Tokens that one call reads of a prompt: many, and those of the rest.
 
     Args:
-        lm: a `TransformerXLCausalLM`.
-        memory_length: int M, at least 1.
-        sampler: a `keras_hub.samplers.Sampler` that draws token by token.
-        seed: int. `None`: the sampler goes on from where it is.
-        tokens_per_call: int K.
+        memory_length: int M. Each call reads the memory once, so that a call
+            should read about as many tokens.
+        longest: int. The longest prompt there can be.
     """
-
-    def __init__(
-        self,
-        lm: Any,
-        memory_length: int,
-        sampler: Any,
-        seed: int | None,
-        tokens_per_call: int,
-    ) -> None:
-        self.sampler = sampler
-        self.tokens_per_call = tokens_per_call
-        self.memory_length = memory_length
-        self.shares_seed = seed is None
-        self.seeds = tuple(
-            variable.value
-            if seed is None
-            else keras.random.SeedGenerator(seed).state.value
-            for variable in sampler.variables
-        )
-        decoder = TokenDecoder(lm, memory_length)
-
-        def compiled(function: Any, *key: Any, **options: Any) -> Any:
-            name = (function.__name__, memory_length, *key)
-            return lm._value_function(name, function, **options)
-
-        def decode(layers: Any, *arguments: Any) -> dict[str, Any]:
-            terms, state, *rest = arguments
-            return decode_tokens(
-                lambda ids, state: decoder.step(ids, state, terms),
-                sampler,
-                tokens_per_call,
-                {**state, "layers": layers},
-                *rest,
-            )
-
-        self._read = compiled(decoder.read)
-        self._to_state = compiled(decoder.to_state)
-        self._to_memory = compiled(decoder.to_memory)
-        self._decode = compiled(
-            decode, tokens_per_call, id(sampler), overwrites_first=True
-        )
-        self._make_terms = compiled(decoder.terms)
-        self._terms: Any = None
-
-    def read_rows(self, rows: Sequence[Any], memory: Memory) -> Memory:
-        """Memory after ids of any number, unequal ones as well.
-
-        Args:
-            rows: int arrays, one for each row.
-            memory: memory value before them.
-        """
-        longest = max(len(row) for row in rows)
-        large = min(max(READ_LENGTH, self.memory_length), LARGEST_READ_LENGTH)
-        begin = 0
-        while begin < longest:
-            length = large if longest - begin >= large else READ_LENGTH
-            ids = np.zeros((len(rows), length), "int32")
-            mask = np.zeros(ids.shape, "bool")
-            for row, target, keep in zip(rows, ids, mask, strict=True):
-                piece = row[begin : begin + length]
-                target[: len(piece)] = piece
-                keep[: len(piece)] = True
-            memory = self._read(
-                ops.convert_to_tensor(ids), ops.convert_to_tensor(mask), memory
-            )
-            begin += length
-        return memory
-
-    def start(self, memory: Memory) -> State:
-        """The state of a step behind a memory."""
-        if self._terms is None:
-            self._terms = self._make_terms()
-        state = self._to_state(memory)
-        return {**state, "layers": writable(state["layers"])}
-
-    def memory_of(self, state: State) -> Memory:
-        """The memory that a state stands for."""
-        return self._to_memory(state)
-
-    def decode(
-        self,
-        state: State,
-        token_ids: Any,
-        limit: int | None,
-        stopped: Any,
-        stop_token_ids: Any,
-    ) -> tuple[Any, Any, State]:
-        """Draw up to `tokens_per_call` tokens for each row.
-
-        Args:
-            state: from `start` or the last call, which it may overwrite.
-            token_ids: int32 array `(batch, 1)`, the newest of each row.
-            limit: int. The most tokens to draw, or `None`.
-            stopped: bool array `(batch,)`.
-            stop_token_ids: int32 array.
-
-        Returns:
-            int32 array `(batch, tokens)`, the rows that have stopped, and the
-            new state.
-        """
-        most = self.tokens_per_call
-        small = {name: state[name] for name in state if name != "layers"}
-        result = self._decode(
-            state["layers"],
-            self._terms,
-            small,
-            ops.convert_to_tensor(token_ids),
-            ops.convert_to_tensor(
-                most if limit is None else min(limit, most), dtype="int32"
-            ),
-            ops.convert_to_tensor(stopped),
-            ops.convert_to_tensor(stop_token_ids),
-            self.seeds,
-        )
-        self.seeds = result["seeds"]
-        if self.shares_seed:
-            for variable, value in zip(
-                self.sampler.variables, self.seeds, strict=True
-            ):
-                variable.assign(value)
-        count = int(result["count"])
-        layers = result["state"]["layers"] or state["layers"]
-        return (
-            ops.convert_to_numpy(result["drawn"])[:, :count],
-            ops.convert_to_numpy(result["stopped"]),
-            {**result["state"], "layers": layers},
-        )
+    large = LARGEST_READ_LENGTH
+    if isinstance(memory_length, int):
+        large = min(memory_length, large)
+    if isinstance(longest, int):
+        large = min(longest, large)
+    return (large, READ_LENGTH) if large > READ_LENGTH else (READ_LENGTH,)

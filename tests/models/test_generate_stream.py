@@ -326,3 +326,11 @@ def test_a_periodic_text_is_written_for_5000_tokens(make_lm):
     written = ids_of(stream)[0]
     assert written.tolist() == (PERIOD * 625)
     assert to_numpy(stream.memory["states"]).shape == (1, 1, 8, 16)
+    # `generate` writes the same, over a hundred turns of its ring.
+    room = np.zeros((1, 1000), "int32")
+    room[0, : len(prompt)] = prompt
+    outputs = lm.generate(
+        {"token_ids": room, "padding_mask": np.arange(1000)[None] < 16},
+        stop_token_ids=None,
+    )
+    assert np.asarray(outputs["token_ids"]).tolist() == [PERIOD * 125]

@@ -225,7 +225,7 @@ def test_a_seeded_sampler_goes_on_from_call_to_call(small_lm):
     assert first.tolist() != second.tolist()
 
 
-PAST = [9, 4, 16, 0, 11]  # as long as the memory
+PAST = [9, 4, 16, 0, 11, 2, 2, 13]  # longer than the memory
 
 
 @pytest.mark.parametrize("name", ["greedy", "beam", "contrastive"])
@@ -240,12 +240,12 @@ def test_memory_and_prompt_are_continued_as_one_text(make_lm, small_lm, name):
         ),
     }[name]()
     small_lm.compile(sampler=chosen)
-    prompts = [[3, 1, 4], [2, 7, 1, 8, 2]]
-    whole = generated(small_lm, [PAST + prompt for prompt in prompts], 19)
-    _, memory = small_lm.step(
-        np.array([PAST, PAST], "int32"), small_lm.initial_memory(2)
-    )
-    split = generated(small_lm, prompts, 19 - len(PAST), memory=memory)
+    prompts = [[3, 1, 4, 1, 5, 9], [2, 7, 1, 8, 2, 8, 1, 8]]  # these as well
+    whole = generated(small_lm, [PAST + prompt for prompt in prompts], 24)
+    memory = small_lm.initial_memory(2)
+    for token in PAST:
+        _, memory = small_lm.step(np.array([[token]] * 2, "int32"), memory)
+    split = generated(small_lm, prompts, 24 - len(PAST), memory=memory)
     assert split["token_ids"].tolist() == (
         whole["token_ids"][:, len(PAST) :].tolist()
     )

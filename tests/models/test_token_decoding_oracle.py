@@ -42,8 +42,9 @@ def logits_of(lm, memory_length, prompt_length, ids):
     def run(ids, memory):
         if prompt_length:
             prompt = ids[:, :prompt_length]
-            memory = decoder.read(prompt, ops.ones_like(prompt) > 0, memory)
-        terms = decoder.terms()
+            kept = ops.ones_like(prompt) > 0
+            memory = decoder.read(prompt, kept, memory)
+        terms = decoder.terms_and_products()
         state = decoder.to_state(memory)
         rows = ops.zeros((batch, length - prompt_length, 11))
 
