@@ -54,6 +54,8 @@ def torch_rows(base: Any) -> Any:
     """A peer on PyTorch with `batch` rows."""
 
     class Rows(base):
+        state: Any
+
         def __init__(self, config: dict[str, Any], mode: str) -> None:
             super().__init__(config, mode)
             self.rows_per_step = self.tokens_per_step

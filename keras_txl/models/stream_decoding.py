@@ -26,6 +26,7 @@ class StreamDecoder:
 
     Args:
         lm: a `TransformerXLCausalLM`.
+        batch_size: int B.
         memory_length: int M, at least 1.
         sampler: a `keras_hub.samplers.Sampler` that draws token by token.
         seed: int. `None`: the sampler goes on from where it is.
@@ -35,6 +36,7 @@ class StreamDecoder:
     def __init__(
         self,
         lm: Any,
+        batch_size: int,
         memory_length: int,
         sampler: Any,
         seed: int | None,
@@ -53,7 +55,8 @@ class StreamDecoder:
         decoder = TokenDecoder(lm, memory_length, in_place=True)
 
         def compiled(function: Any, *key: Any, **options: Any) -> Any:
-            name = (function.__name__, memory_length, *key)
+            # TensorFlow would take rings of another size for those it knows.
+            name = (function.__name__, batch_size, memory_length, *key)
             return lm._value_function(name, function, **options)
 
         def decode(layers: Any, *arguments: Any) -> dict[str, Any]:

@@ -48,7 +48,10 @@ class TextGenerationMixin:
         """Continue prompts, see `keras_hub.models.CausalLM.generate`.
 
         Each token sees itself and the `eval_memory_length` tokens before it
-        (all tokens before it, if that is 0).
+        (all tokens before it, if that is 0). Keys and values of these stand
+        in a ring of fixed size, and prompts are read in segments: a token
+        costs the same whatever `max_length` is. With absolute positions the
+        whole text is run anew for each token.
 
         Args:
             inputs: str, list of str, or without a preprocessor a dict of
@@ -196,7 +199,12 @@ class TextGenerationMixin:
         stops = tuple(int(token) for token in stop_token_ids or ())
         memory = self._stream_memory(memory, len(rows), memory_length)
         decoder = StreamDecoder(
-            self, memory["states"].shape[2], sampler, seed, tokens_per_call
+            self,
+            len(rows),
+            memory["states"].shape[2],
+            sampler,
+            seed,
+            tokens_per_call,
         )
         tokens = TokenStream(decoder, memory, rows, max_new_tokens, stops)
         if not is_text:
