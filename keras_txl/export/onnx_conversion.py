@@ -88,6 +88,7 @@ def convert(graph: Graph, opset: int = OPSET) -> Any:
     _check_operations(model)
     _fill_in_weights(model, graph.weights)
     fold_constants(model)
+    _normalize_products(model)
     _rename(model, graph)
     return model
 
@@ -151,6 +152,18 @@ def _check_operations(model: Any) -> None:
         )
     del model.opset_import[:]  # the converter names domains it does not use
     model.opset_import.append(onnx.helper.make_opsetid("", version))
+
+
+def _normalize_products(model: Any) -> None:
+    """Give products without a bias the form that quantization knows.
+
+    The converter writes `beta=0` where there is nothing that it multiplies.
+    """
+    for node in model.graph.node:
+        if node.op_type == "Gemm" and len(node.input) == 2:
+            for attribute in node.attribute:
+                if attribute.name == "beta":
+                    attribute.f = 1.0
 
 
 def _rename(model: Any, graph: Graph) -> None:

@@ -98,6 +98,9 @@ def test_names_shapes_and_dtypes_are_those_of_the_contract(
     assert described(model.graph.input) == inputs
     assert described(model.graph.output) == outputs
     assert {node.domain for node in model.graph.node} == {""}
+    products = [n for n in model.graph.node if n.op_type == "Gemm"]
+    for attribute in (a for node in products for a in node.attribute):
+        assert (attribute.name, attribute.f) != ("beta", 0)
     assert [(i.domain, i.version) for i in model.opset_import] == [("", 17)]
     told = {
         entry.key: json.loads(entry.value) for entry in model.metadata_props
