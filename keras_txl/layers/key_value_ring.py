@@ -238,23 +238,29 @@ def return_layers(
     return ()
 
 
-def slot_writer(in_place: bool = False) -> SlotWriter:
+def slot_writer(on_tensorflow: str = "scatter") -> SlotWriter:
     """How a row is put at a slot of a ring.
 
     A copy of the ring for each token would cost more than reading it. PyTorch
     writes in place, and XLA sees to that itself.
 
     Args:
-        in_place: bool. On TensorFlow, write in place with an operation that
-            XLA and some other runtimes do not have.
+        on_tensorflow: `"in_place"`, with an operation that XLA and some
+            runtimes do not have; `"slice"`, for XLA; `"scatter"`, a copy
+            that every runtime can make.
 
     Returns:
         `write(rows, slot, row, axis)`, which returns the rows and may have
         overwritten those that it was given. `slot` is an int32 scalar tensor,
         `row` has the shape of `rows` with one slot at `axis`, -1 or -2.
     """
+    tensorflow_writers = {
+        "in_place": _write_in_place,
+        "slice": _update_slice,
+        "scatter": _scatter_tensorflow,
+    }
     writers = {
-        "tensorflow": _write_in_place if in_place else _scatter_tensorflow,
+        "tensorflow": tensorflow_writers[on_tensorflow],
         "torch": _write_torch_tensor,
     }
     return writers.get(keras.backend.backend(), _update_slice)

@@ -52,7 +52,7 @@ class StreamDecoder:
             else keras.random.SeedGenerator(seed).state.value
             for variable in sampler.variables
         )
-        decoder = TokenDecoder(lm, memory_length, in_place=True)
+        decoder = TokenDecoder(lm, memory_length, on_tensorflow="in_place")
 
         def compiled(function: Any, *key: Any, **options: Any) -> Any:
             # TensorFlow would take rings of another size for those it knows.

@@ -50,7 +50,8 @@ def read_text(
         if backbone.memory_layers[0].slots(training=False) == 0:
             at_most = backbone.attention_mask.window(0, training=False)
     slots = ops.shape(memory["states"])[2]
-    decoder = TokenDecoder(lm, slots, at_most, in_place=not lm.jit_compile)
+    write = "slice" if lm.jit_compile else "in_place"
+    decoder = TokenDecoder(lm, slots, at_most, on_tensorflow=write)
     newest = prompt_length - 1
     memory, hidden = decoder.read_prompt(token_ids, newest, memory, keep_hidden)
     ring = decoder.to_state(memory)

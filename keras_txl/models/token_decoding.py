@@ -44,7 +44,7 @@ class TokenDecoder:
         memory_length: int M, at least 1.
         at_most: int. Keys a token may see, itself included, if that is fewer
             than M + 1.
-        in_place: bool. See `slot_writer`.
+        on_tensorflow: how it writes, see `slot_writer`.
     """
 
     def __init__(
@@ -52,14 +52,14 @@ class TokenDecoder:
         lm: Any,
         memory_length: int,
         at_most: int | None = None,
-        in_place: bool = False,
+        on_tensorflow: str = "scatter",
     ) -> None:
         self.lm = lm
         self.backbone: TransformerXLBackbone = lm.backbone
         self.memory_length = memory_length
         self.has_ring = not self.backbone.position.startswith("absolute")
         self.at_most = memory_length + 1 if at_most is None else at_most
-        self.write = slot_writer(in_place)
+        self.write = slot_writer(on_tensorflow)
 
     def read(
         self, token_ids: Tensor, padding_mask: Tensor, memory: Memory

@@ -154,3 +154,14 @@ def test_a_graph_of_any_batch_and_length_generates(make_lm):
             found = generate(inputs["token_ids"], inputs["padding_mask"])
             expected = generated(lm, prompts, length)
             assert found["token_ids"].numpy().tolist() == expected
+
+
+@pytest.mark.backend("tensorflow")  # elsewhere the ring is the same with it
+def test_a_graph_of_xla_writes_the_same(make_lm):
+    lm = make_lm(num_layers=1, memory_length=4, batch_size=None)
+    texts = []
+    for jit_compile in (False, True):
+        lm.compile(sampler="greedy", jit_compile=jit_compile)
+        draw(lm, seed=5)
+        texts.append(generated(lm, [[3, 1, 4, 1, 5, 9], [2, 7]], 20))
+    assert texts[0] == texts[1]
