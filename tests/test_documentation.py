@@ -114,6 +114,7 @@ def test_docstring_example_runs_and_shows_its_output(name, names):
         exec(compile(block, name, "exec"), names)
 
 
+@pytest.mark.backend("tensorflow")  # its parts are tested on each of them
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
 def test_guide_runs_from_top_to_bottom(path, names, capsys):
     namespace = {"__name__": "guide"}
