@@ -1,4 +1,5 @@
-"""A tokenizer of another library's operations gets an archive of its own."""
+"""Where the text signature lives: beside the others, or apart if the
+tokenizer is made of another library's operations."""
 
 import pytest
 
@@ -6,6 +7,9 @@ from keras_txl.export import export_saved_model
 from keras_txl.export import verify_manifest
 from keras_txl.export.serving import LocalSavedModel
 from keras_txl.export.serving import generate_text
+from keras_txl.models import TransformerXLCausalLMPreprocessor
+from keras_txl.tokenizers import TransformerXLCharacterTokenizer
+from keras_txl.tokenizers import TransformerXLWordTokenizer
 
 pytestmark = pytest.mark.backend("tensorflow")
 
@@ -14,8 +18,6 @@ WORDS = ["[PAD]", "[UNK]", "the", "ship", "##s", "sail", "a", "."]
 
 def test_word_pieces_live_in_a_second_archive(make_lm, tmp_path):
     import keras_hub
-
-    from keras_txl.models import TransformerXLCausalLMPreprocessor
 
     tokenizer = keras_hub.tokenizers.WordPieceTokenizer(
         WORDS, lowercase=True, oov_token="[UNK]"
@@ -38,3 +40,32 @@ def test_word_pieces_live_in_a_second_archive(make_lm, tmp_path):
     settings = {"temperature": 0.0, "max_new_tokens": 2}
     (text,) = generate_text(server, ["The ships"], **settings)
     assert text.startswith("the ships")
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "prompt"),
+    [
+        (TransformerXLCharacterTokenizer("abcdehilnopst €"), "the ship €"),
+        (
+            TransformerXLWordTokenizer(
+                ["<unk>", "<eos>", "the", "ship", "sails"]
+            ),
+            "the ship sails",
+        ),
+    ],
+    ids=["character", "word"],
+)
+def test_characters_and_words_live_in_the_main_archive(
+    make_lm, tmp_path, tokenizer, prompt
+):
+    lm = make_lm(vocabulary_size=tokenizer.vocabulary_size(), num_layers=1)
+    lm.preprocessor = TransformerXLCausalLMPreprocessor(tokenizer)
+    folder = export_saved_model(lm, tmp_path / "tale")
+    assert "generate_text" in verify_manifest(folder)["signatures"]
+    assert not (tmp_path / "tale_text").exists()
+    lm.compile(sampler="greedy")
+    length = len(tokenizer(prompt)) + 4
+    expected = lm.generate(prompt, max_length=length, stop_token_ids=None)
+    settings = {"temperature": 0.0, "max_new_tokens": 4}
+    (text,) = generate_text(LocalSavedModel(folder), [prompt], **settings)
+    assert text == expected
