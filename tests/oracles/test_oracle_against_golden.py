@@ -11,6 +11,8 @@ from tests.oracles.model_oracle import run_model
 from tests.oracles.model_oracle import token_losses
 from tests.tolerances import assert_close
 
+pytestmark = pytest.mark.backend("tensorflow")  # no tensor in it
+
 
 def test_every_file_of_the_folder_is_used():
     stored = sorted(path.stem for path in golden.FOLDER.glob("*.npz"))
