@@ -15,6 +15,9 @@ import pytest
 
 import keras_txl
 
+# What the examples call is tested on every backend.
+pytestmark = pytest.mark.backend("tensorflow")
+
 ROOT = Path(__file__).resolve().parent.parent
 GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
 
@@ -114,7 +117,6 @@ def test_docstring_example_runs_and_shows_its_output(name, names):
         exec(compile(block, name, "exec"), names)
 
 
-@pytest.mark.backend("tensorflow")  # its parts are tested on each of them
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
 def test_guide_runs_from_top_to_bottom(path, names, capsys):
     namespace = {"__name__": "guide"}
