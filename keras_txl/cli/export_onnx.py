@@ -7,9 +7,9 @@ from keras_txl.cli.arguments import add_model_folder
 from keras_txl.cli.arguments import natural_number
 from keras_txl.cli.arguments import positive_integer
 from keras_txl.cli.export_check import told
-from keras_txl.cli.model_folder import find_model
+from keras_txl.cli.export_folders import add_overwrite
+from keras_txl.cli.export_folders import check_folders
 from keras_txl.cli.model_folder import load_model
-from keras_txl.cli.output_folder import check_output
 
 NAME = "onnx"
 
@@ -70,21 +70,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("int8", "fp16"),
         help="a quarter or half of the size (default: float32)",
     )
-    parser.add_argument(
-        "--overwrite",
-        action="store_true",
-        help="replace what an earlier export wrote to the folder",
-    )
+    add_overwrite(parser)
 
 
 def check(options: argparse.Namespace) -> None:
     """Refuse what cannot work, before Keras is imported."""
-    check_output(
-        options.output,
-        options.overwrite,
-        "Choose another folder, or replace it with --overwrite.",
-    )
-    find_model(options.model)
+    check_folders(options)
 
 
 def run(options: argparse.Namespace) -> None:

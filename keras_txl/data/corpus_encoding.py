@@ -125,7 +125,7 @@ def _encoded(
 ) -> Generator[tuple[TextPiece, np.ndarray], None, None]:
     """Each piece with its ids, in order."""
     if num_workers == 1:
-        encode = _encoder_of(tokenizer) if tokenizer else make_encoder()  # type: ignore[misc]
+        encode = make_encoder() if make_encoder else _encoder_of(tokenizer)
         for piece in pieces:
             yield piece, encode(piece.data)
         return
