@@ -63,7 +63,7 @@ def attention_terms(
     memory = check_memory(
         memory, inputs["token_ids"], backbone.num_layers, backbone.hidden_dim
     )
-    record = _Record(memory, backbone.attend_empty_memory)
+    record = _Record(memory)
     backbone.run(inputs, record, False)
     found: dict[str, list[np.ndarray]] = {name: [] for name in "abcd"}
     context = record.seen[0][1]
@@ -147,8 +147,8 @@ def _terms(
 class _Record(ValueMemory):
     """A memory that keeps what each block was given."""
 
-    def __init__(self, memory: Memory, attend_empty_memory: bool) -> None:
-        super().__init__(memory, attend_empty_memory)
+    def __init__(self, memory: Memory) -> None:
+        super().__init__(memory)
         self.seen: list[tuple[Tensor, Tensor]] = []
 
     def __call__(

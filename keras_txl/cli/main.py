@@ -17,6 +17,7 @@ from types import FrameType
 from keras_txl import __version__
 from keras_txl.cli import convert
 from keras_txl.cli import data
+from keras_txl.cli import doctor
 from keras_txl.cli import evaluate
 from keras_txl.cli import export
 from keras_txl.cli import generate
@@ -39,6 +40,7 @@ VERBS = (
     inspect,
     convert,
     export,
+    doctor,
 )
 
 EXIT_FAILURE = 1
@@ -87,7 +89,12 @@ def build_parser() -> argparse.ArgumentParser:
         )
         module.add_arguments(verb)
         _add_debug(verb, default=argparse.SUPPRESS)
-        verb.set_defaults(check=module.check, run=module.run)
+        verb.set_defaults(
+            check=module.check,
+            run=module.run,
+            # The doctor tells itself what an import has to say.
+            imports_keras=module is not doctor,
+        )
     return parser
 
 
@@ -105,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with terminating_in_order(), remembered_interrupts():
             options.check(options)
-            if not options.debug:
+            if options.imports_keras and not options.debug:
                 import_keras_quietly()
             options.run(options)
         sys.stdout.flush()

@@ -298,8 +298,7 @@ class SegmentMemory(keras.layers.Layer):
             for variable in self.bank(training)
         )
         length = recall(length, document, document_ids)
-        if self.attend_empty_memory:
-            states = clear_empty_slots(states, length)
+        states = clear_empty_slots(states, length)
         context = join_memory(states, hidden)  # (B, M + T, D)
         token_count, new_length, new_document = advance(
             length, document, document_ids, slots

@@ -21,11 +21,10 @@ from keras_txl.layers.segment_memory import update_memory
 class ValueMemory:
     """A memory value that answers as the `SegmentMemory` layers do."""
 
-    def __init__(self, memory: Memory, attend_empty_memory: bool) -> None:
+    def __init__(self, memory: Memory) -> None:
         self.states = memory["states"]  # (B, L, M, D)
         self.length = memory["length"]  # (B,)
         self.document = memory["document"]  # (B,)
-        self.attend_empty_memory = attend_empty_memory
         self.new_states: list[Tensor] = []
 
     def __call__(
@@ -37,9 +36,7 @@ class ValueMemory:
             self.token_count, self.new_length, self.document = advance(
                 self.length, self.document, document_ids, slots
             )
-        states = self.states[:, index]  # (B, M, D)
-        if self.attend_empty_memory:
-            states = clear_empty_slots(states, self.length)
+        states = clear_empty_slots(self.states[:, index], self.length)
         context = join_memory(states, hidden)  # (B, M + T, D)
         self.new_states.append(
             update_memory(context, self.token_count, self.new_length, slots)
@@ -61,7 +58,6 @@ class ValueMemoryMixin:
     num_layers: int
     hidden_dim: int
     memory_dtype: str
-    attend_empty_memory: bool
     memory_layers: list[Any]
     normalize_inputs: Any
     run: Any
@@ -95,7 +91,7 @@ class ValueMemoryMixin:
         memory = check_memory(
             memory, inputs["token_ids"], self.num_layers, self.hidden_dim
         )
-        value = ValueMemory(memory, self.attend_empty_memory)
+        value = ValueMemory(memory)
         hidden = self.run(inputs, value, training, attention_window)
         return hidden, value.updated()
 

@@ -166,7 +166,7 @@ def test_no_memory_equals_an_empty_memory_of_any_length(
 
 
 @pytest.mark.parametrize("run_eagerly", [False, True])
-def test_finite_numbers_in_empty_slots_change_no_bit(
+def test_what_stands_in_empty_slots_changes_no_bit(
     run_eagerly, make_lm, segment
 ):
     lm = make_lm()
@@ -174,7 +174,7 @@ def test_finite_numbers_in_empty_slots_change_no_bit(
     randomize(lm, seed=4)
     for slots in (1, 6, 17):
         expected = losses_with_slots(lm, segment, slots)
-        for fill in (100.0, -1e30):
+        for fill in (100.0, -1e30, np.nan):
             found = losses_with_slots(lm, segment, slots, fill=fill)
             assert_close(found, expected, tolerances.EXACT, f"{fill}")
 
