@@ -24,6 +24,7 @@ _SUBMODULES = (
     "layers",
     "metrics",
     "models",
+    "report",
     "tokenizers",
     "training",
 )

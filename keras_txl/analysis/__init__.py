@@ -7,6 +7,7 @@ from keras_txl.analysis.attention_terms import attention_terms
 from keras_txl.analysis.attention_terms import relative_keys
 from keras_txl.analysis.effective_context import EffectiveContext
 from keras_txl.analysis.effective_context import find_effective_context
+from keras_txl.analysis.effective_context import losses_by_context
 from keras_txl.analysis.effective_context import (
     relative_effective_context_length,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "find_effective_context",
     "loss_by_memory_length",
     "loss_by_position",
+    "losses_by_context",
     "relative_effective_context_length",
     "relative_gain",
     "relative_keys",

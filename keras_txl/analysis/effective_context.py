@@ -7,6 +7,7 @@ models of a group alike, so gains are measured against the best of them.
 Axes: N models, K tokens.
 """
 
+import functools
 from collections.abc import Callable
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -154,6 +155,31 @@ def relative_effective_context_length(
         Dai et al. 2019 (arXiv 1901.02860), section 4.5 and Appendix C.
     """
 
+    return find_effective_context(
+        losses_by_context(models, documents, longest, batch_size),
+        step=step,
+        longest=longest,
+        **options,
+    )
+
+
+def losses_by_context(
+    models: Sequence[Any], documents: Any, longest: int, batch_size: int = 16
+) -> Callable[[int], np.ndarray]:
+    """What `find_effective_context` asks for, of models on documents.
+
+    Args:
+        models: `TransformerXLCausalLM`s over the same tokens.
+        documents: one 1-D integer array, or a sequence of them.
+        longest: longest context that will be asked for, in tokens.
+        batch_size: contexts read side by side.
+
+    Returns:
+        A function from a context length to the losses of all models, of
+        shape `(models, tokens)` in nats. It reads each length once.
+    """
+
+    @functools.cache
     def losses_at(context: int) -> np.ndarray:
         found = [
             token_losses(
@@ -178,6 +204,4 @@ def relative_effective_context_length(
             )
         return np.stack(kept)  # (N, K)
 
-    return find_effective_context(
-        losses_at, step=step, longest=longest, **options
-    )
+    return losses_at

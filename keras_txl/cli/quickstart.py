@@ -138,9 +138,9 @@ def _quickstart(options: argparse.Namespace, corpus: Any, stage: Path) -> None:
     from keras_txl.cli.encoded_texts import unit_of
     from keras_txl.cli.memory_table import hold_out
     from keras_txl.cli.report import NO_PLOTS
-    from keras_txl.cli.report import printable
     from keras_txl.cli.report import versions
     from keras_txl.cli.report import write_report
+    from keras_txl.report.shown_text import printable
 
     rng = random.Random(options.seed)
     held_out = [document.data for document in corpus.test]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_txl.cli.memory_table import MemoryTable
+from keras_txl.report.shown_text import printable
 
 NO_PLOTS = (
     "There are no plots: they need the package matplotlib. Install it with: "
@@ -101,14 +102,6 @@ def write_report(
     ]
     (folder / "report.md").write_text("\n".join(lines), encoding="utf-8")
     return plotted
-
-
-def printable(text: str) -> str:
-    """`text` without what would move the cursor or colour a terminal."""
-    return "".join(
-        c if c in "\n\t" or c.isprintable() else "\N{REPLACEMENT CHARACTER}"
-        for c in text
-    )
 
 
 def versions() -> str:

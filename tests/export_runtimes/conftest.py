@@ -23,12 +23,14 @@ NEEDS = {
     "test_native_loader.py": "tensorflow_serving",
 }
 
+IN_A_BROWSER = ["test_browser_page.py", "test_report_page.py"]
+
 collect_ignore = [
     name for name, package in NEEDS.items() if find_spec(package) is None
 ]
 if "EDGE_NODE_MODULES" not in os.environ:  # packages of Node.js
-    collect_ignore += ["test_javascript_driver.py", "test_browser_page.py"]
+    collect_ignore += ["test_javascript_driver.py", *IN_A_BROWSER]
 if shutil.which("chromium") is None:
-    collect_ignore.append("test_browser_page.py")
+    collect_ignore += IN_A_BROWSER
 if shutil.which("g++") is None:
     collect_ignore.append("test_native_loader.py")

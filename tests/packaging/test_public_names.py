@@ -61,6 +61,7 @@ PUBLIC = {
         "TransformerXLCausalLM",
         "TransformerXLCausalLMPreprocessor",
     ],
+    "report": ["ReadingMeasurements", "measure_reading", "write_report"],
     "tokenizers": [
         "TransformerXLBytePairTokenizer",
         "TransformerXLByteTokenizer",
