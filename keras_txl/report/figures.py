@@ -40,8 +40,8 @@ def make_charts(found: ReadingMeasurements) -> list[Chart]:
             found,
             "entropy",
             "How widely each head looks",
-            "Tokens that an equal look at so many would have the same entropy "
-            "as: 1 is a look at a single token.",
+            "As wide as an equal look at so many tokens, by the entropy of "
+            "attention: 1 is a look at a single one.",
             np.exp(found.entropy),
             ".1f",
         ),
