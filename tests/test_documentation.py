@@ -127,6 +127,15 @@ def test_guide_runs_from_top_to_bottom(path, names, capsys):
     assert capsys.readouterr().out
 
 
+def test_tests_that_the_faq_names_exist():
+    text = (ROOT / "docs" / "faq.md").read_text()
+    names = re.findall(r"`(\w+/\w+\.py)::(\w+)`", text)
+    assert len(names) == text.count(".py::")
+    for path, name in names:
+        source = (ROOT / "tests" / path).read_text()
+        assert f"\ndef {name}(" in source, f"{path}::{name}"
+
+
 @pytest.mark.parametrize(
     "part", [name for name in keras_txl.__all__ if name != "__version__"]
 )

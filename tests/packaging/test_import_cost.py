@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+import keras_txl
+
 HEAVY = {
     "jax",
     "keras",
@@ -20,11 +22,15 @@ HEAVY = {
 }
 
 
-def modules_after(statement: str) -> set[str]:
-    """Top-level modules that a fresh interpreter holds after `statement`."""
+def modules_after(statement: str, before: str = "pass") -> set[str]:
+    """Top-level modules that `statement` loads in a fresh interpreter.
+
+    Those that `before` loads do not count.
+    """
     code = (
-        f"{statement}\nimport json, sys\n"
-        "print(json.dumps([name.partition('.')[0] for name in sys.modules]))"
+        f"import json, sys\n{before}\nold = {{*sys.modules}}\n{statement}\n"
+        "new = {*sys.modules} - old\n"
+        "print(json.dumps([name.partition('.')[0] for name in new]))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -44,14 +50,24 @@ def test_submodules_load_on_first_use():
     assert "keras" in modules_after(statement)
 
 
-@pytest.mark.parametrize("name", ["layers", "data", "metrics"])
-def test_parts_below_the_models_load_no_keras_hub(name):
-    loaded = modules_after(f"import keras_txl.{name}")
+def test_parts_below_the_models_load_no_keras_hub():
+    loaded = modules_after(
+        "import keras_txl.layers, keras_txl.data, keras_txl.metrics"
+    )
     assert not loaded & {"keras_hub", "tensorflow_text", "tf2onnx"}
 
 
-def test_an_unknown_name_is_an_attribute_error():
-    import keras_txl
+def test_all_parts_together_load_nothing_that_keras_hub_does_not():
+    """Seconds depend on the machine, packages do not."""
+    parts = ", ".join(
+        f"keras_txl.{name}"
+        for name in keras_txl.__all__
+        if name != "__version__"
+    )
+    own = modules_after(f"import {parts}", before="import keras_hub")
+    assert own - sys.stdlib_module_names == {"keras_txl"}
 
+
+def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="'nothing'"):
         keras_txl.nothing  # noqa: B018
