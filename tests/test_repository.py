@@ -26,7 +26,6 @@ OPTIONAL = {
     "tf2onnx",
     "tokenizers",
     "torch",
-    "zstandard",
 }
 
 

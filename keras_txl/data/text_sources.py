@@ -66,16 +66,19 @@ def _told_if_damaged(path: Path) -> Iterator[None]:
         yield
     except (
         EOFError,
+        OSError,
+        RuntimeError,  # a zip file with a password, or of a rare method
         zlib.error,
         lzma.LZMAError,
-        gzip.BadGzipFile,
         zipfile.BadZipFile,
         tarfile.TarError,
     ) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # of the disk; those of decompression have no number
         raise ValueError(
-            "The file must be whole. Received: "
+            "The file must be whole and readable without a password. Received: "
             f"{str(path)!r} ({type(error).__name__}: {error}). Copy or "
-            "download it anew."
+            "download it anew, or unpack it first."
         ) from error
 
 
@@ -104,14 +107,18 @@ def _decompressed(
 
 
 def _open_zst(file: IO[bytes]) -> Any:
+    return _pyarrow("Reading .zst").CompressedInputStream(file, "zstd")
+
+
+def _pyarrow(what: str) -> Any:
     try:
-        import zstandard
+        import pyarrow
     except ImportError as error:
         raise ImportError(
-            "Reading .zst needs the package zstandard. Install it with: "
+            f"{what} needs the package pyarrow. Install it with: "
             "pip install keras-txl[data]"
         ) from error
-    return zstandard.ZstdDecompressor().stream_reader(file)
+    return pyarrow
 
 
 def _read_zip(file: IO[bytes], name: str, column: str) -> NamedChunks:
@@ -145,13 +152,24 @@ def _read_json_lines(file: IO[bytes], name: str, column: str) -> NamedChunks:
             continue
         try:
             text = json.loads(line)[column]
-        except (ValueError, TypeError, KeyError) as error:
+            data = None if text is None else _utf8(text)
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise ValueError(
                 "Each line must be a JSON object with a column of text. "
                 f"Received: line {number} of {name!r} without {column!r} "
                 f"({type(error).__name__}). Choose another text_column."
             ) from error
-        yield f"{name}:{number}", iter([str(text).encode()])
+        if data is not None:
+            yield f"{name}:{number}", iter([data])
+
+
+def _utf8(text: str | bytes) -> bytes:
+    """A text as bytes; half a surrogate pair, as JSON may hold, is no UTF-8."""
+    if not isinstance(text, (str, bytes)):
+        raise TypeError(type(text).__name__)
+    if isinstance(text, str):
+        return text.encode(errors="surrogatepass")
+    return bytes(text)
 
 
 def _lines(file: IO[bytes]) -> Iterator[bytes]:
@@ -163,32 +181,34 @@ def _lines(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def _read_parquet(file: IO[bytes], name: str, column: str) -> NamedChunks:
-    try:
-        from pyarrow import parquet
-    except ImportError as error:
-        raise ImportError(
-            "Reading Parquet needs the package pyarrow. Install it with: "
-            "pip install keras-txl[data]"
-        ) from error
+    pyarrow = _pyarrow("Reading Parquet")
+    from pyarrow import parquet
+
     if not file.seekable():
         raise ValueError(
             "Parquet must not be compressed or in an archive: it is so "
             f"itself. Received: {name!r}. Unpack it first."
         )
-    table = parquet.ParquetFile(file)
-    columns = table.schema_arrow.names
-    if column not in columns:
+    try:
+        table = parquet.ParquetFile(file)
+        columns = table.schema_arrow.names
+        if column not in columns:
+            raise ValueError(
+                f"The column must be one of {', '.join(columns)}. Received: "
+                f"{column!r} for {name!r}. Choose another text_column."
+            )
+        batches = table.iter_batches(batch_size=256, columns=[column])
+        rows = (row for batch in batches for row in batch.column(0).to_pylist())
+        for number, row in enumerate(rows, 1):
+            if row is not None:
+                yield f"{name}:{number}", iter([_utf8(row)])
+    except pyarrow.ArrowException as error:
+        raise OSError(str(error)) from error
+    except TypeError as error:
         raise ValueError(
-            f"The column must be one of {', '.join(columns)}. Received: "
-            f"{column!r} for {name!r}. Choose another text_column."
-        )
-    number = 0
-    for batch in table.iter_batches(batch_size=256, columns=[column]):
-        for text in batch.column(0).to_pylist():
-            number += 1
-            if text is not None:
-                data = text if isinstance(text, bytes) else text.encode()
-                yield f"{name}:{number}", iter([data])
+            f"The column must hold texts. Received: {column!r} of {name!r} "
+            f"with {error}. Choose another text_column."
+        ) from error
 
 
 _CONTAINERS: dict[str, Callable[[IO[bytes], str, str], NamedChunks]] = {
@@ -224,10 +244,12 @@ def documents_of_rows(
                 )
             row = row[column]
         row = row.numpy() if hasattr(row, "numpy") else row
-        if not isinstance(row, (str, bytes)):
+        if row is None:
+            continue
+        try:
+            yield f"{name}:{number}", _utf8(row)
+        except TypeError as error:
             raise TypeError(
                 "Rows must be texts, or dicts with a column of text. "
-                f"Received: {type(row).__name__}. Choose another text_column."
-            )
-        text = row.encode() if isinstance(row, str) else bytes(row)
-        yield f"{name}:{number}", text
+                f"Received: {error}. Choose another text_column."
+            ) from error

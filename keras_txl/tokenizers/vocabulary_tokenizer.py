@@ -6,6 +6,7 @@ no package beside TensorFlow. Both give the same ids.
 """
 
 import os
+import re
 from collections.abc import Iterable
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,8 @@ import numpy as np
 from keras_txl.tokenizers.vocabulary import FILE_NAME
 from keras_txl.tokenizers.vocabulary import Vocabulary
 from keras_txl.tokenizers.vocabulary import fingerprint
+
+_HALVES = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 
 class VocabularyTokenizer(keras_hub.tokenizers.Tokenizer):
@@ -248,5 +251,7 @@ def as_strings(texts: Any) -> Any:
             "Texts must be strings or bytes. Received: "
             f"{type(texts).__name__}. Pass one text, or a list of texts."
         )
-    # Lone surrogates, as from a command line in another encoding.
+    # Surrogates of a command line in another encoding stand for bytes; others
+    # are halves of characters.
+    texts = _HALVES.sub("\ufffd", texts)
     return texts.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

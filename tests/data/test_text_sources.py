@@ -21,9 +21,9 @@ ROWS = [f"row {number} é" for number in range(600)]
 
 
 def compress_zst(data):
-    import zstandard
+    import pyarrow
 
-    return zstandard.ZstdCompressor().compress(data)
+    return pyarrow.compress(data, "zstd", asbytes=True)
 
 
 COMPRESSORS = {
@@ -58,7 +58,10 @@ def read_pieces(source, **options):
 @pytest.mark.parametrize("suffix", COMPRESSORS)
 def test_compressed_file_is_its_text(tmp_path, suffix):
     path = tmp_path / f"text.txt{suffix}"
-    path.write_bytes(COMPRESSORS[suffix](TEXT.encode()))
+    halves = TEXT[:99], TEXT[99:]  # written one behind the other, as by cat
+    path.write_bytes(
+        b"".join(COMPRESSORS[suffix](half.encode()) for half in halves)
+    )
     expected = {"text.txt": TEXT.encode()}
     assert read(path) == read(tmp_path) == expected
     assert read_pieces(path) == [TEXT.encode()]
@@ -99,7 +102,7 @@ def test_json_lines_hold_a_document_a_line(tmp_path, suffix):
 
 
 def test_parquet_holds_a_document_a_row(tmp_path):
-    pyarrow = pytest.importorskip("pyarrow")
+    import pyarrow
     from pyarrow import parquet
 
     table = pyarrow.table({"body": [*ROWS, None], "id": range(601)})
@@ -112,7 +115,28 @@ def test_parquet_holds_a_document_a_row(tmp_path):
     assert sum(rows.sizes.values()) == sum(len(row.encode()) for row in ROWS)
 
 
-@pytest.mark.parametrize("line", ["{", "[1]", '{"body": "a"}', "3", '"text"'])
+def test_rows_without_a_text_are_left_out(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"text": null}\n{"text": "a"}')
+    assert read_pieces(path) == [b"a"]
+    assert [d.data for d in load_corpus({"train": [None, "a"]}).train] == [b"a"]
+
+
+def test_half_a_character_in_json_is_read_as_one_that_is_damaged(tmp_path):
+    from keras_txl.tokenizers import TransformerXLCharacterTokenizer
+
+    path = tmp_path / "rows.jsonl"
+    path.write_text(r'{"text": "a\ud83d"}')
+    (text,) = read_pieces(path)
+    tokenizer = TransformerXLCharacterTokenizer("a\ufffd")
+    ids = tokenizer.tokenize(text)
+    assert set(tokenizer.detokenize(ids)) == {"a", "\ufffd"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["{", "[1]", '{"body": "a"}', "3", '"text"', '{"text": 3}', "[" * 10**5],
+)
 def test_line_without_text_is_told(tmp_path, line):
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps({"text": "a"}) + "\n" + line)
@@ -120,28 +144,43 @@ def test_line_without_text_is_told(tmp_path, line):
         read_pieces(path)
 
 
-@pytest.mark.parametrize("suffix", [*COMPRESSORS, ".zip", ".tar"])
-def test_damaged_file_is_told(tmp_path, suffix):
-    if suffix == ".zst":
-        pytest.importorskip("zstandard")
+def test_column_of_numbers_is_told(tmp_path):
+    import pyarrow
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table({"text": [1]}), tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match="must hold texts.*'text'.*int"):
+        read_pieces(tmp_path)
+
+
+@pytest.mark.parametrize("suffix", [*COMPRESSORS, ".zip", ".tar", ".parquet"])
+@pytest.mark.parametrize("damage", ["cut", "other"])
+def test_damaged_file_is_told(tmp_path, suffix, damage):
     path = tmp_path / f"a{suffix}"
-    data = b"some text" * 999
-    path.write_bytes(COMPRESSORS.get(suffix, bytes)(data)[:20])
-    try:
-        found = read_pieces(path)
-    except (ValueError, OSError) as error:
-        assert "must be whole" in str(error) or "Invalid data" in str(error)
-    else:  # zstandard reads what there is
-        assert suffix == ".zst" and found == [b""]
+    data = COMPRESSORS.get(suffix, bytes)(b"some text" * 999)
+    path.write_bytes(data[:20] if damage == "cut" else b"of another kind" * 99)
+    for read_all in (read, read_pieces):
+        with pytest.raises(ValueError, match=r"must be whole.*a\."):
+            read_all(path)
 
 
-@pytest.mark.parametrize(
-    ("suffix", "package"), [(".zst", "zstandard"), (".parquet", "pyarrow")]
-)
-def test_missing_package_is_named(tmp_path, monkeypatch, suffix, package):
-    monkeypatch.setitem(sys.modules, package, None)
+def test_archive_with_a_password_is_told(tmp_path):
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("one.txt", "one")
+    data = bytearray(path.read_bytes())
+    data[6] |= 1  # the flag, in front of the file and in the list of files
+    data[data.index(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match="without a password"):
+        read_pieces(path)
+
+
+@pytest.mark.parametrize("suffix", [".zst", ".parquet"])
+def test_missing_package_is_named(tmp_path, monkeypatch, suffix):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     (tmp_path / f"a{suffix}").write_bytes(b"data")
-    with pytest.raises(ImportError, match=r"keras-txl\[data\]"):
+    with pytest.raises(ImportError, match=r"pyarrow.*keras-txl\[data\]"):
         read_pieces(tmp_path)
 
 
