@@ -2,14 +2,18 @@
 
 import hashlib
 import os
-import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass
 from http.client import HTTPException
+from http.client import HTTPResponse
 from pathlib import Path
 from urllib.error import HTTPError
-from urllib.error import URLError
 from urllib.request import Request
 from urllib.request import urlopen
+
+from keras_txl.data.disk_space import cannot_write
 
 CHUNK_BYTES = 2**20
 TIMEOUT = 60.0  # seconds without an answer
@@ -43,10 +47,10 @@ def cache_folder() -> Path:
 def fetch(download: Download, folder: Path) -> Path:
     """The path of a file, downloaded if it is not there.
 
-    `keras.utils.get_file` begins a broken download anew; this goes on where it
-    broke, if the server can do so. Nothing stands under the name of the file
-    before it is whole and checked. Files that were put there by hand are
-    checked as well.
+    A download that broke goes on where it did, if the server can do so; that of
+    `keras.utils.get_file` does not (decision 0011). Nothing stands under the
+    name of the file before it is whole and checked. Files that were put there
+    by hand are checked as well.
 
     Args:
         download: what to fetch.
@@ -66,11 +70,17 @@ def fetch(download: Download, folder: Path) -> Path:
     if path.is_file():
         _check(path, known)
         return path
-    folder.mkdir(parents=True, exist_ok=True)
     partial = folder / f".{download.name}.partial"
     try:
-        _receive(download.url, partial)
-    except (URLError, HTTPException, ConnectionError, TimeoutError) as error:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _alone(partial):
+            if not path.is_file():  # another process may have been here
+                _receive(download.url, partial)
+                _check(partial, known, download)
+                if known is None:
+                    _record(path, _hash(partial, "sha256"))
+                partial.replace(path)
+    except ConnectionError as error:
         raise ConnectionError(
             "The file cannot be downloaded. Received: "
             f"{download.url} ({error}). Try again with a network, which goes "
@@ -79,45 +89,72 @@ def fetch(download: Download, folder: Path) -> Path:
         ) from error
     except OSError as error:
         partial.unlink(missing_ok=True)
-        raise OSError(
-            error.errno,
-            f"The download cannot be written ({error.strerror}). Received: "
-            f"{download.url} for {str(folder)!r}, where "
-            f"{shutil.disk_usage(folder).free / 1e6:,.0f} MB are free. Make "
-            f"room, or set {CACHE_VARIABLE} to another folder",
+        raise cannot_write(
+            error,
+            f"The download of {download.url}",
+            folder,
+            f"Make room, or set {CACHE_VARIABLE} to another folder.",
         ) from error
-    try:
-        _check(partial, known, download)
-    except ValueError:
-        partial.unlink()
+    except ValueError:  # the wrong file
+        partial.unlink(missing_ok=True)
         raise
-    if known is None:
-        _record(path, _hash(partial, "sha256"))
-    partial.replace(path)
     return path
+
+
+@contextmanager
+def _alone(partial: Path) -> Iterator[None]:
+    """Let one process write a file; others wait for it, where they can."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    with open(partial, "ab") as file:
+        with suppress(OSError):  # not every network disk has locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            if partial.is_file() and not partial.stat().st_size:
+                partial.unlink()
+
+
+@contextmanager
+def _network() -> Iterator[None]:
+    """Whatever the network makes Python raise is a `ConnectionError`."""
+    try:
+        yield
+    except (OSError, HTTPException) as error:
+        raise ConnectionError(str(error) or type(error).__name__) from error
 
 
 def _receive(url: str, partial: Path) -> None:
     """Download to a file, behind what it holds already."""
     have = partial.stat().st_size if partial.is_file() else 0
     headers = {"Range": f"bytes={have}-"} if have else {}
-    try:
-        response = urlopen(Request(url, headers=headers), timeout=TIMEOUT)
-    except HTTPError as error:
-        if have and error.code == 416:  # nothing lies behind it
-            partial.unlink()
-            return _receive(url, partial)
-        raise
+    with _network():
+        try:
+            response = urlopen(Request(url, headers=headers), timeout=TIMEOUT)
+        except HTTPError as error:
+            if not have or error.code != 416:
+                raise
+            # Nothing lies behind it: it is too long, or of another file.
+            response = urlopen(url, timeout=TIMEOUT)
     with response:
         goes_on = have and response.status == 206
         left = response.headers.get("Content-Length")
         left = None if left is None else int(left)
         with open(partial, "ab" if goes_on else "wb") as file:
-            while chunk := response.read(CHUNK_BYTES):
+            while chunk := _next_chunk(response):
                 file.write(chunk)
                 left = None if left is None else left - len(chunk)
         if left:
             raise ConnectionError(f"it broke off {left:,} bytes before its end")
+
+
+def _next_chunk(response: HTTPResponse) -> bytes:
+    with _network():
+        return response.read(CHUNK_BYTES)
 
 
 def _check(

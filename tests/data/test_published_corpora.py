@@ -1,16 +1,20 @@
 """Published corpora: their splits, and downloads from a server that fails."""
 
 import hashlib
+import http.client
 import http.server
 import io
+import ssl
 import tarfile
 import threading
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from keras_txl.cli.model_folder import NAMED_CORPORA
+from keras_txl.data import downloads
 from keras_txl.data import load_corpus
 from keras_txl.data import published_corpora
 from keras_txl.data.downloads import Download
@@ -103,6 +107,38 @@ def test_rest_that_is_too_long_is_begun_anew(server, tmp_path):
     assert fetch(download, tmp_path).read_bytes() == DATA
 
 
+@pytest.mark.parametrize("error", [ssl.SSLError, OSError, TimeoutError])
+def test_network_that_fails_midway_is_not_taken_for_the_disk(
+    server, tmp_path, monkeypatch, error
+):
+    server.files["a.bin"] = DATA
+    download = Download(server.url("a.bin"), "a.bin", SHA256)
+    monkeypatch.setattr(downloads, "CHUNK_BYTES", 100_000)
+    read = http.client.HTTPResponse.read
+
+    def read_once(response, size):
+        if response.length < len(DATA):
+            raise error("the line is dead")
+        return read(response, size)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(http.client.HTTPResponse, "read", read_once)
+        with pytest.raises(ConnectionError, match="the line is dead"):
+            fetch(download, tmp_path)
+    assert (tmp_path / ".a.bin.partial").stat().st_size == 100_000
+    assert fetch(download, tmp_path).read_bytes() == DATA
+    assert server.requests[-1] == ("/a.bin", "bytes=100000-")
+
+
+def test_who_wants_the_same_file_waits_for_the_first(server, tmp_path):
+    server.files["a.bin"] = DATA
+    download = Download(server.url("a.bin"), "a.bin", SHA256)
+    with ThreadPoolExecutor(4) as pool:
+        paths = [pool.submit(fetch, download, tmp_path) for _ in range(4)]
+        assert {path.result().read_bytes() for path in paths} == {DATA}
+    assert len(server.requests) == 1
+
+
 def test_wrong_file_is_refused_and_leaves_nothing(server, tmp_path):
     server.files["a.bin"] = DATA[:-1] + b"x"
     download = Download(server.url("a.bin"), "a.bin", SHA256)
@@ -124,6 +160,7 @@ def test_without_network_the_way_out_is_told(tmp_path):
     download = Download("http://127.0.0.1:9/a.bin", "a.bin", SHA256)
     with pytest.raises(ConnectionError) as caught:
         fetch(download, tmp_path)
+    assert not list(tmp_path.iterdir())
     assert "http://127.0.0.1:9/a.bin" in str(caught.value)
     assert f"put it at {str(tmp_path / 'a.bin')!r}" in str(caught.value)
 
