@@ -1,8 +1,9 @@
 """Documents of any size in pieces that encode like the whole.
 
 A piece ends where no tokenizer of this package joins what is on both sides:
-behind a line end between a letter or mark and a letter, before a single space
-between letters, at worst between two characters.
+behind a line end, before a single space between words, at worst between two
+characters. (Where there are no such line ends for long, a word tokenizer with a
+token for the start of a line begins one at the piece.)
 """
 
 import re
@@ -18,10 +19,10 @@ PIECE_BYTES = 2**20
 SEARCHED_BYTES = 2**16
 """How far back from there an end is looked for."""
 
-# Bytes above 127 belong to characters of any kind: ends are sought in ASCII.
-_LINE_END = re.compile(rb"(?<=[!-~])\n(?=[A-Za-z])")
-_WORD_END = re.compile(rb"(?<=[A-Za-z])(?= [A-Za-z])")
-_ENDS_LINE = re.compile(rb"\n(?=[^\r\n])")
+_INK = r"[^\s\udc80-\udcff]"  # neither space nor half a character
+_LINE_END = re.compile(rf"(?<={_INK})\n(?={_INK})|\n(?= {_INK})")
+_WORD_END = re.compile(rf"(?<={_INK})(?= {_INK})")
+_ENDS_LINE = re.compile(r"\n(?=[^\r\n])")
 
 
 @dataclass(frozen=True)
@@ -70,11 +71,12 @@ def cut_pieces(chunks: Iterable[bytes]) -> Iterator[TextPiece]:
 def piece_end(data: bytes) -> int:
     """Where the first piece of more than `PIECE_BYTES` ends."""
     start = PIECE_BYTES - SEARCHED_BYTES
-    near = data[start : PIECE_BYTES + 2]
+    near = data[start : PIECE_BYTES + 2].decode(errors="surrogateescape")
     for pattern in (_LINE_END, _WORD_END, _ENDS_LINE):
         ends = [match.end() for match in pattern.finditer(near)]
-        if ends and start + ends[-1] > 0:
-            return start + ends[-1]
+        if ends:
+            before = near[: ends[-1]].encode(errors="surrogateescape")
+            return start + len(before)
     place = PIECE_BYTES
     while place > PIECE_BYTES - 4 and data[place] & 0xC0 == 0x80:
         place -= 1
