@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import signal
 import time
+import zlib
 from collections import deque
 from collections.abc import Callable
 from collections.abc import Generator
@@ -12,7 +13,9 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from concurrent.futures import Future
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -69,7 +72,9 @@ def encode_corpus(
 
     Raises:
         ValueError: if the arguments do not fit together, or an id is outside
-            of the vocabulary.
+            of the vocabulary, or an interrupted run read other texts.
+        OSError: if it cannot be written.
+        RuntimeError: if a worker process dies.
 
     Example:
     ```python
@@ -93,16 +98,25 @@ def encode_corpus(
     size = check_integer("vocabulary_size", vocabulary_size, 1)
     writer = TokenFileWriter(path, size, told)
     pieces = pieces_of_texts(texts)
-    done = 0
+    done = text_sum = 0
     for piece in itertools.islice(pieces, writer.pieces):
         done += len(piece.data)
+        text_sum = zlib.crc32(piece.data, text_sum)
+    if text_sum != writer.text_sum:
+        writer.close()
+        raise ValueError(
+            "The texts must be those of the run that was interrupted. "
+            f"Received: other texts for {str(path)!r}. Pass the same, or "
+            f"remove {str(writer.folder)!r} to begin anew."
+        )
     safe = time.monotonic()
     try:
         with closing(
             _encoded(pieces, tokenizer, make_encoder, num_workers)
         ) as encoded:
             for piece, ids in encoded:
-                writer.write(ids, piece.ends_document)
+                text_sum = zlib.crc32(piece.data, text_sum)
+                writer.write(ids, piece.ends_document, text_sum)
                 done += len(piece.data)
                 if time.monotonic() - safe > SAFE_SECONDS:
                     writer.save_progress()
@@ -110,8 +124,9 @@ def encode_corpus(
                 if progress is not None:
                     progress(done)
     except BaseException:
-        writer.save_progress()
-        writer.close()
+        for step in (writer.save_progress, writer.close):
+            with suppress(OSError):  # on a full disk what was safe stays so
+                step()
         raise
     writer.finish(num_bytes=done, settings=told)
     return TokenFile(path, verify=False)
@@ -147,6 +162,14 @@ def _encoded(
             while waiting:
                 first, future = waiting.popleft()
                 yield first, future.result()
+        except BrokenProcessPool as error:
+            raise RuntimeError(
+                "Worker processes must live until all is encoded. Received: "
+                f"one of {num_workers} that ended early, maybe for want of "
+                "memory. Encode again, which goes on where this ended, with "
+                "fewer workers; a script that calls this needs "
+                '`if __name__ == "__main__":`.'
+            ) from error
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 

@@ -191,8 +191,19 @@ def _read_header(folder: Path) -> dict[str, Any]:
         header = json.loads(path.read_text(encoding="utf-8"))
         if header["format"] != FORMAT or header["version"] != VERSION:
             raise ValueError(f"it is of format {header.get('format')!r}")
-        np.dtype(header["dtype"])
-        header["checksums"][TOKENS], header["checksums"][DOCUMENTS]
+        counts = [
+            header[name]
+            for name in ("vocabulary_size", "num_tokens", "num_documents")
+        ]
+        if any(type(count) is not int or count < 0 for count in counts):
+            raise ValueError(f"counts {counts}")
+        dtype = smallest_type(counts[0])
+        if np.dtype(header["dtype"]) != dtype:
+            raise ValueError(f"type {header['dtype']!r}")
+        blocks = -(-counts[1] * dtype.itemsize // BLOCK_BYTES)
+        sums = header["checksums"]
+        if (len(sums[TOKENS]), len(sums[DOCUMENTS])) != (blocks, 1):
+            raise ValueError(f"{len(sums[TOKENS])} checksums")
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f"{HEADER} must be that of an encoded corpus. Received: "

@@ -3,6 +3,8 @@
 import functools
 import subprocess
 import sys
+from concurrent.futures.process import BrokenProcessPool
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from keras_txl.cli.encoded_texts import make_encoder
 from keras_txl.data import TokenFile
+from keras_txl.data import corpus_encoding
 from keras_txl.data import encode_corpus
 from keras_txl.data import text_pieces
 from keras_txl.data.text_pieces import cut_pieces
@@ -67,6 +70,23 @@ def test_pieces_encode_like_the_whole(kind, small_pieces, tmp_path):
         )
 
 
+@given(st.lists(st.sampled_from(["слово ABC.\n", "né x\n", " = a = \n"])))
+def test_lines_of_any_script_begin_where_they_do_in_the_whole(lines):
+    text = "".join(lines)
+    tokenizer = train_tokenizer(
+        "word", [text + "\n"], end_of_line_token="S", start_of_line_token="S"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_pieces, "PIECE_BYTES", 40)
+        patch.setattr(text_pieces, "SEARCHED_BYTES", 30)
+        pieces = [
+            tokenizer.tokenize(p.data) for p in cut_pieces([text.encode()])
+        ]
+    np.testing.assert_array_equal(
+        np.concatenate(pieces), tokenizer.tokenize(text)
+    )
+
+
 def test_several_processes_write_what_one_writes(small_pieces, tmp_path):
     train_tokenizer("word", [TEXT]).save_to_preset(str(tmp_path / "words"))
     encoders = {
@@ -90,6 +110,19 @@ def test_error_of_a_worker_is_told(tmp_path):
             vocabulary_size=2,
             num_workers=2,
         )
+
+
+def test_worker_that_dies_is_told_and_what_is_safe_stays(tmp_path, monkeypatch):
+    pool = MagicMock()
+    pool.return_value.__enter__.return_value.submit.side_effect = (
+        BrokenProcessPool
+    )
+    monkeypatch.setattr(corpus_encoding, "ProcessPoolExecutor", pool)
+    with pytest.raises(RuntimeError, match="Worker processes must live.*2"):
+        encode_corpus(
+            ["a"], tmp_path, make_encoder=str, vocabulary_size=9, num_workers=2
+        )
+    assert (tmp_path / ".partial" / "progress.json").is_file()
 
 
 MEMORY = """

@@ -1,7 +1,9 @@
 """Encoded corpora: what is written is read, and damage is told."""
 
+import errno
 import json
 import os
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -136,6 +138,26 @@ def test_damage_is_told_with_its_block(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("num_tokens", None),
+        ("num_tokens", "8"),
+        ("num_documents", -1),
+        ("vocabulary_size", 257),
+        ("dtype", "<f4"),
+        ("checksums", {"tokens.bin": [], "documents.bin": [0]}),
+    ],
+)
+def test_header_that_does_not_fit_itself_is_told(tmp_path, name, value):
+    write(tmp_path)
+    header = json.loads((tmp_path / "header.json").read_text())
+    header[name] = value
+    (tmp_path / "header.json").write_text(json.dumps(header))
+    with pytest.raises(ValueError, match="must be that of an encoded corpus"):
+        TokenFile(tmp_path)
+
+
+@pytest.mark.parametrize(
     "header", ["", "{", "[]", '{"format": "other"}', '{"format": 3}']
 )
 def test_header_of_something_else_is_told(tmp_path, header):
@@ -177,14 +199,50 @@ def test_interrupted_run_goes_on_where_it_was(tmp_path):
     np.testing.assert_array_equal(found.ids, whole.ids)
 
 
-@pytest.mark.parametrize("change", ["settings", "damage"])
-def test_work_that_does_not_fit_is_begun_anew(tmp_path, change):
+def interrupt(path, texts):
     def stop(done):
         raise KeyboardInterrupt
 
-    texts = ["one text", "another"]
     with pytest.raises(KeyboardInterrupt):
-        encode_corpus(texts, tmp_path, progress=stop, **BYTES)
+        encode_corpus(texts, path, progress=stop, **BYTES)
+
+
+def test_other_texts_do_not_go_on_with_an_interrupted_run(tmp_path):
+    interrupt(tmp_path, ["one text", "another"])
+    with pytest.raises(ValueError, match="must be those of the run.*partial"):
+        encode_corpus(["two text", "another"], tmp_path, **BYTES)
+    assert len(encode_corpus(["one text", "b"], tmp_path, **BYTES)) == 2
+
+
+def test_interruption_within_a_piece_leaves_it_out(tmp_path, monkeypatch):
+    def stop(*args):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(token_file_writer.zlib, "crc32", stop)
+        writer = TokenFileWriter(tmp_path, 256, {})
+        with pytest.raises(KeyboardInterrupt):
+            writer.write(np.arange(5), True)
+        writer.save_progress()
+        writer.close()
+    write(tmp_path)
+    assert TokenFile(tmp_path).num_tokens == 8
+
+
+def test_full_disk_is_told_and_the_work_goes_on(tmp_path, monkeypatch):
+    texts = ["one text", "another"]
+    with monkeypatch.context() as patch:
+        full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        patch.setattr(os, "fsync", Mock(side_effect=full))
+        with pytest.raises(OSError, match="cannot be written .*Make room"):
+            encode_corpus(texts, tmp_path, **BYTES)
+    assert len(encode_corpus(texts, tmp_path, **BYTES)) == 2
+
+
+@pytest.mark.parametrize("change", ["settings", "damage"])
+def test_work_that_does_not_fit_is_begun_anew(tmp_path, change):
+    texts = ["one text", "another"]
+    interrupt(tmp_path, texts)
     settings = None
     if change == "settings":
         settings = {"tokenizer": "another"}
