@@ -2,12 +2,14 @@
 
 import argparse
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from keras_txl.cli.arguments import add_tokenizer
 from keras_txl.cli.arguments import positive_integer
-from keras_txl.cli.model_folder import check_texts
+from keras_txl.cli.model_folder import NAMED_CORPORA
+from keras_txl.cli.model_folder import check_corpus
 from keras_txl.cli.model_folder import check_tokenizer
 
 HELP = "encode a corpus once, or check an encoded one"
@@ -22,6 +24,7 @@ check: read an encoded corpus and compare its checksums."""
 EXAMPLES = """\
 examples:
   keras-txl data encode corpus/ --tokenizer my_pieces --output my_ids
+  keras-txl data encode lm1b --part test --tokenizer words --output test_ids
   keras-txl data encode "pages/*.jsonl.gz" --text-column body --output my_ids
   keras-txl data check my_ids
   keras-txl train my_ids --tokenizer my_pieces --output my_model
@@ -39,8 +42,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "corpus",
         metavar="CORPUS",
-        help="text file, folder of text files or glob; to check: a folder "
-        "that encode wrote",
+        help="text file, folder of text files, glob, or name of a corpus as "
+        "for train; to check: a folder that encode wrote",
+    )
+    parser.add_argument(
+        "--part",
+        choices=["train", "validation", "test"],
+        default="train",
+        help="which part of a corpus that is given by its name",
     )
     add_tokenizer(parser)
     parser.add_argument(
@@ -76,7 +85,7 @@ def check(options: argparse.Namespace) -> None:
         return
     if options.output is None:
         options.usage_error("encode needs --output")
-    check_texts([options.corpus])
+    check_corpus(options.corpus)
     check_tokenizer(options.tokenizer)
     if (options.output / "header.json").exists() and not options.overwrite:
         raise FileExistsError(
@@ -109,17 +118,21 @@ def _encode(options: argparse.Namespace) -> Any:
     from keras_txl.cli.encoded_texts import make_tokenizer
     from keras_txl.cli.progress import progress_bar
     from keras_txl.data import encode_corpus
-    from keras_txl.data import read_text_pieces
 
     tokenizer = make_tokenizer(options.tokenizer)
-    files = _files(options.corpus)
+    texts, files = _texts(options)
     total = sum(size for _, size, _ in files)
+    if not total:
+        raise ValueError(
+            f"There is no text to encode. Received: {options.corpus!r}, which "
+            "is empty. Pass a file or a folder that holds text."
+        )
     workers = options.workers or (
         1 if total < SMALL_BYTES else os.cpu_count() or 1
     )
     with progress_bar("Encoding") as update:
         return encode_corpus(
-            read_text_pieces(options.corpus, options.text_column),
+            texts,
             options.output,
             make_encoder=functools.partial(make_encoder, options.tokenizer),
             vocabulary_size=tokenizer.vocabulary_size(),
@@ -134,10 +147,22 @@ def _encode(options: argparse.Namespace) -> Any:
         )
 
 
-def _files(source: str) -> list[tuple[str, int, int]]:
-    """What the corpus is read from: names, sizes, times of change."""
+def _texts(
+    options: argparse.Namespace,
+) -> tuple[Iterable[Any], list[tuple[str, int, int]]]:
+    """The texts, and what they are read from: names, sizes, times of change."""
+    from keras_txl.data import load_corpus
+    from keras_txl.data import read_text_pieces
     from keras_txl.data.text_files import find_files
 
+    source = options.corpus
+    if source in NAMED_CORPORA:
+        corpus = load_corpus(source)
+        documents = getattr(corpus, options.part)
+        size = corpus.sizes[options.part]
+        texts = (document.data for document in documents)
+        return texts, [(f"{source}/{options.part}", size, 0)]
     root, names, _ = find_files(source, [])
     told = [(name, os.stat(root / name)) for name in names]
-    return [(name, stat.st_size, stat.st_mtime_ns) for name, stat in told]
+    files = [(name, stat.st_size, stat.st_mtime_ns) for name, stat in told]
+    return read_text_pieces(source, options.text_column), files

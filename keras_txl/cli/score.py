@@ -3,6 +3,7 @@
 import argparse
 import json
 import math
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,9 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the verb."""
     add_model_folder(parser)
-    parser.add_argument("texts", nargs="*", metavar="TEXT", help="texts")
+    parser.add_argument(
+        "texts", nargs="*", metavar="TEXT", help="texts themselves"
+    )
     parser.add_argument(
         "--file",
         action="append",
@@ -158,8 +161,12 @@ def _cell(value: Any) -> str:
 
 def _read_texts(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Texts as rows of the result, with their line or file."""
+    from keras_txl.cli.progress import say
+
     rows: list[dict[str, Any]]
     if options.texts:
+        for name in filter(os.path.isfile, options.texts):
+            say(f"Scoring the words {name!r}; to score the file, pass --file.")
         rows = [{"text": text} for text in options.texts]
     elif options.candidates:
         lines = _read("--candidates", options.candidates).splitlines()

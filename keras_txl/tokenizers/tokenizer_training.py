@@ -119,6 +119,10 @@ def _train_word(
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(untrained.split_words(text))
+    if not counts:
+        raise ValueError(
+            "`texts` must hold a word. Received: no text. Pass other texts."
+        )
     vocabulary = most_common(
         counts,
         special=special,

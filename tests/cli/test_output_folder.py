@@ -83,3 +83,10 @@ def test_a_folder_with_files_is_refused(tmp_path):
     with pytest.raises(FileExistsError, match="Choose another"):
         check_output(tmp_path, False, "Choose another.")
     check_output(tmp_path, True, "")
+
+
+def test_folder_that_cannot_be_made_is_told_at_once(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(PermissionError, match="may be written.*Choose"):
+        check_output(tmp_path / "file" / "out", False, "")
+    check_output(tmp_path / "new" / "out", False, "")

@@ -156,6 +156,13 @@ def test_score_rates_each_text_with_an_empty_memory(trained, capsys):
     assert rows[1]["nats"] > 0
 
 
+def test_score_says_that_a_file_name_is_scored_as_words(trained, capsys):
+    assert main(["score", str(trained), __file__]) == 0
+    assert "to score the file, pass --file" in " ".join(
+        capsys.readouterr().err.split()
+    )
+
+
 def test_score_reads_one_text_a_line(trained, tmp_path, capsys):
     path = tmp_path / "lines.txt"
     path.write_text("the ship\n\na storm\n")

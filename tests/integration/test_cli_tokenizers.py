@@ -5,7 +5,10 @@ import math
 
 import pytest
 
+import keras_txl
 from keras_txl.cli.main import main
+from keras_txl.data.corpora import Corpus
+from keras_txl.data.text_files import Document
 
 pytestmark = pytest.mark.backend("tensorflow")
 
@@ -123,6 +126,23 @@ def test_pieces_are_encoded_once_and_trained_on(text, tmp_path, capsys):
     assert "the tokenizer that it was made with" in capsys.readouterr().err
     assert main([*run, *SIZES, *tokenizer, "--validation", ids]) == 0
     assert "validation loss: perplexity" in capsys.readouterr().out
+
+
+def test_part_of_a_named_corpus_is_encoded(tmp_path, monkeypatch, capsys):
+    parts = {p: (Document(p, p.encode()),) for p in ("train", "validation")}
+    corpus = Corpus("lm1b", **parts, test=(Document("test", b"a test"),))
+    monkeypatch.setattr(keras_txl.data, "load_corpus", lambda name: corpus)
+    encode = ["data", "encode", "lm1b", "--output", str(tmp_path / "ids")]
+    assert main([*encode, "--part", "test"]) == 0
+    assert "bytes of text: 6" in capsys.readouterr().out
+
+
+def test_empty_file_is_not_encoded(tmp_path, capsys):
+    (tmp_path / "empty.txt").touch()
+    output = ["--output", str(tmp_path / "ids")]
+    assert main(["data", "encode", str(tmp_path / "empty.txt"), *output]) == 1
+    assert "no text to encode" in capsys.readouterr().err
+    assert not (tmp_path / "ids").exists()
 
 
 def test_vocabulary_of_another_program(tmp_path, capsys):
