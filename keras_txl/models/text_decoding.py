@@ -96,12 +96,15 @@ def _room_for_text(
     model attends to them. A model without memory sees the whole text.
     """
     batch, length = ops.shape(token_ids)
-    slots = backbone.memory_layers[0].slots(training=False)
-    if slots == 0:
-        slots = length
-    elif isinstance(length, int) and not backbone.attend_empty_memory:
-        slots = min(slots, length)
+    slots = _slots_for_text(backbone, length) or length
     return _empty_memory(backbone, batch, slots)
+
+
+def _slots_for_text(backbone: TransformerXLBackbone, length: Any) -> int:
+    slots = backbone.memory_layers[0].slots(training=False)
+    if isinstance(length, int) and not backbone.attend_empty_memory:
+        slots = min(slots, length)
+    return slots
 
 
 def _empty_memory(
@@ -127,10 +130,9 @@ def _recompute_text(
     backbone: TransformerXLBackbone = lm.backbone
     batch, length = ops.shape(token_ids)
     if memory is None:
-        slots = backbone.memory_layers[0].slots(training=False)
-        memory = _empty_memory(
-            backbone, batch, slots if backbone.attend_empty_memory else 0
-        )
+        # Empty, and yet windows of the memory's length are counted by it.
+        slots = _slots_for_text(backbone, length)
+        memory = _empty_memory(backbone, batch, slots)
 
     def run(cache: Any, written: Tensor) -> Tensor:
         document_ids = ops.where(written, cache["document"][:, :1], -1)

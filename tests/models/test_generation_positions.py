@@ -111,13 +111,17 @@ def test_greedy_text_equals_one_token_at_a_time_with_memory(make_lm, name):
     check_texts(lm, lambda text: logits_token_by_token(lm, text))
 
 
-@pytest.mark.parametrize("memory_length", [0, 4])
+@pytest.mark.parametrize(
+    "memory_length, window", [(0, None), (4, "memory_length")]
+)
 @pytest.mark.parametrize("name", ["absolute_sinusoidal", "absolute_learned"])
 def test_greedy_text_equals_recomputing_the_whole_text(
-    make_lm, name, memory_length
+    make_lm, name, memory_length, window
 ):
     """A new token moves the position of all others: nothing is cached."""
-    lm = make(make_lm, name, memory_length=memory_length)
+    lm = make(
+        make_lm, name, memory_length=memory_length, attention_window=window
+    )
     check_texts(lm, lambda text: logits_of_one_segment(lm, text))
 
 
