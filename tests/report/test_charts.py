@@ -59,6 +59,9 @@ def test_points_of_a_line_stand_between_their_ticks():
         (float(c.get("cx")), float(c.get("cy"))) for c in root.iter("circle")
     ]
     assert len(circles) == 3  # none where there is no value
+    _, _, width, height = map(float, root.get("viewBox").split())
+    for x, y in circles:
+        assert 0 < x < width and 0 < y < height
     assert circles[0] == pytest.approx((along[0], up[2] - 3.5), abs=0.11)
     assert circles[1] == pytest.approx((along[100], up[4] - 3.5), abs=0.11)
 
