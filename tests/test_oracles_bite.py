@@ -160,7 +160,7 @@ def shift_off_by_one(original):
 
 
 def shift_left_out(original):
-    return lambda scores: scores
+    return lambda scores: scores[..., 1:]
 
 
 def biases_swapped(original):
@@ -237,8 +237,8 @@ def gradient_not_stopped(original):
 
 
 FAULTS = [
-    ("relative_shift", shift_off_by_one),
-    ("relative_shift", shift_left_out),
+    ("shift_padded", shift_off_by_one),
+    ("shift_padded", shift_left_out),
     ("relative_attention_scores", biases_swapped),
     ("relative_attention_scores", scale_left_out),
     ("join_memory", memory_order_reversed),

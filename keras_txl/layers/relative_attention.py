@@ -29,7 +29,7 @@ from keras_txl.layers.attention_softmax import masked_softmax
 from keras_txl.layers.distance_encoding import descending_distances
 from keras_txl.layers.distance_encoding import sinusoid
 from keras_txl.layers.head_similarity import head_similarity
-from keras_txl.layers.relative_shift import relative_shift
+from keras_txl.layers.relative_shift import shift_padded
 from keras_txl.layers.relative_shift import weights_by_distance
 
 
@@ -66,17 +66,20 @@ def relative_attention_scores(
     Reference:
         Dai et al. 2019 (arXiv 1901.02860), section 3.3.
     """
-    scores = ops.einsum(
-        "btnh,bsnh->bnts", _add(query, content_bias), key
-    )  # (a) + (c)
+    scale = query.shape[-1] ** -0.5
+    content = ops.multiply(_add(query, content_bias), scale)
+    scores = ops.einsum("btnh,bsnh->bnts", content, key)  # (a) + (c)
     if relative_key is not None:
-        position = ops.einsum(
-            "btnh,snh->bnts", _add(query, position_bias), relative_key
-        )  # (b) + (d)
+        position = ops.multiply(_add(query, position_bias), scale)
+        relative_key = ops.pad(relative_key, [[1, 0], [0, 0], [0, 0]])
+        by_distance = ops.einsum(
+            "btnh,snh->bnts", position, relative_key
+        )  # (b) + (d), and a column in front
         if distance_bias is not None:
-            position += ops.transpose(distance_bias)[:, None]  # (N, 1, S)
-        scores += relative_shift(position)
-    return ops.multiply(scores, query.shape[-1] ** -0.5)
+            distance_bias = ops.pad(distance_bias, [[1, 0], [0, 0]]) * scale
+            by_distance += ops.transpose(distance_bias)[:, None]  # (N, 1, S+1)
+        scores += shift_padded(by_distance)
+    return scores
 
 
 @keras.saving.register_keras_serializable(package="keras_txl")
@@ -222,9 +225,9 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
             )
         terms = self.distance_terms(context, relative_encoding, training)
         return self.attend(
-            self.query_projection(query),  # (B, T, N, H)
-            self.key_projection(context),  # (B, S, N, H)
-            self.value_projection(context),  # (B, S, N, H)
+            project_tokens(self.query_projection, query),  # (B, T, N, H)
+            project_tokens(self.key_projection, context),  # (B, S, N, H)
+            project_tokens(self.value_projection, context),  # (B, S, N, H)
             terms,
             attention_mask,
             training,
@@ -317,7 +320,7 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
             self.add_loss(self.head_diversity * similarity)
         sees_any = ops.cast(ops.expand_dims(sees_any, (-2, -1)), heads.dtype)
         heads = ops.multiply(heads, sees_any)  # (B, T, N, H)
-        return self.output_projection(heads)  # (B, T, D)
+        return project_tokens(self.output_projection, heads)  # (B, T, D)
 
     def compute_output_spec(
         self,
@@ -344,6 +347,25 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
                 self.kernel_initializer
             ),
         }
+
+
+def project_tokens(projection: Any, tokens: Tensor) -> Tensor:
+    """Project all rows of a batch as one row.
+
+    It is what the projection does anyway, but for the gradient of its kernel:
+    TensorFlow would make one for each row and add them up.
+
+    Args:
+        projection: layer from `(1, tokens, ...)` to `(1, tokens, ...)`.
+        tokens: tensor of shape `(batch, length, ...)`.
+
+    Returns:
+        Tensor of shape `(batch, length, ...)`.
+    """
+    batch, length, *width = ops.shape(tokens)
+    rows = ops.reshape(tokens, (1, batch * length, *width))
+    rows = projection(rows)
+    return ops.reshape(rows, (batch, length, *rows.shape[2:]))
 
 
 def _add(query: Tensor, bias: Tensor | None) -> Tensor:

@@ -28,19 +28,36 @@ def relative_shift(scores: Tensor) -> Tensor:
     Reference:
         Dai et al. 2019 (arXiv 1901.02860), Appendix B.
     """
-    batch, num_heads, queries, keys = ops.shape(scores)
+    return shift_padded(ops.pad(scores, [[0, 0], [0, 0], [0, 0], [1, 0]]))
+
+
+def shift_padded(scores: Tensor) -> Tensor:
+    """`relative_shift` of all columns but the first, which may hold anything.
+
+    Who has the product of queries and distances still to make gives it this
+    column, and saves a copy of all scores.
+
+    Args:
+        scores: float tensor of shape `(batch, num_heads, segment_length,
+            key_length + 1)`.
+
+    Returns:
+        Tensor of shape `(batch, num_heads, segment_length, key_length)`.
+    """
+    batch, num_heads, queries, columns = ops.shape(scores)
+    keys = columns - 1
     if isinstance(queries, int) and isinstance(keys, int) and keys < queries:
         raise ValueError(
             "`key_length` must be at least `segment_length`: every query sees "
-            f"itself. Received: scores.shape={tuple(scores.shape)}. Put the "
-            "segment itself at the end of the keys."
+            f"itself. Received: segment_length={queries}, key_length={keys}. "
+            "Put the segment itself at the end of the keys."
         )
-    shifted = ops.pad(scores, [[0, 0], [0, 0], [0, 0], [1, 0]])
-    shifted = ops.reshape(
-        shifted, (batch, num_heads, keys + 1, queries)
-    )  # (B, N, S + 1, T)
+    # One slice of a plain row: TensorFlow is slow to differentiate others.
+    rows = batch * num_heads
+    shifted = ops.reshape(scores, (rows, queries * columns))
+    shifted = ops.slice(shifted, (0, queries), (rows, queries * keys))
     return ops.reshape(
-        shifted[:, :, 1:], (batch, num_heads, queries, keys)
+        shifted, (batch, num_heads, queries, keys)
     )  # (B, N, T, S)
 
 

@@ -93,7 +93,7 @@ def test_each_term_alone_has_the_right_partner(term):
 
 @pytest.mark.parametrize("sizes", SIZES)
 def test_shift_moves_each_score_to_its_key(sizes):
-    from keras_txl.layers.relative_attention import relative_shift
+    from keras_txl.layers.relative_shift import relative_shift
 
     batch, segment, memory, heads, _ = sizes
     scores = np.random.default_rng(1).normal(

@@ -36,7 +36,7 @@ def test_scores_of_any_size_are_the_four_terms(sizes, seed):
 
 @given(sizes=SIZES, seed=SEEDS)
 def test_shift_of_any_size_is_a_move_and_changes_no_value(sizes, seed):
-    from keras_txl.layers.relative_attention import relative_shift
+    from keras_txl.layers.relative_shift import relative_shift
 
     batch, segment, memory, heads, _ = sizes
     shape = (batch, heads, segment, memory + segment)
