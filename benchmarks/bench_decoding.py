@@ -12,7 +12,7 @@ values of the full memory, once and does nothing else: the bound of a token.
 
 With `--peers`, a script that starts each implementation in a process of its
 own and lets them take turns, the streams of `--peer-backends` among them (see
-`decoding_peers.py`); it prints a line of JSON for each. What the results file
+`peers_plugin.py`); it prints a line of JSON for each. What the results file
 has is not run again, cell by cell, positions and peers apart.
 """
 
@@ -280,8 +280,10 @@ def run_peers(
     names = [f"keras_txl_{backend}" for backend in options.peer_backends]
     for name in options.peer_names:
         if options.tf_python or name not in TENSORFLOW_PEERS:
-            names.append(name if rows == 1 else f"{name}_rows")
-    plugin = Path(__file__).with_name("decoding_peers.py")
+            names.append(name)
+    if rows > 1:
+        names = [f"{name}_rows" for name in names]
+    plugin = Path(__file__).with_name("peers_plugin.py")
     command = [
         *(options.peers_python, str(options.peers), "run"),
         *("--config", PEER_CONFIG, "--modes", "generate"),

@@ -7,7 +7,9 @@
 One row, one token a call, ONNX Runtime in this process. Every file takes its
 turn in each round, with `generate_stream` of Keras and the bound of
 `bench_decoding.py` (NumPy reads weights, keys and values once a token) in the
-same rounds, so that a busy machine harms all alike. The ring then runs
+same rounds, so that a busy machine harms all alike. With `--peers`, the script
+of `bench_decoding.py` measures other implementations at once behind them. The
+ring then runs
 `--tokens` tokens, its time and the memory of the process by thousand. With
 `--model` and `--text` a trained model is exported exactly, in int8 and in
 fp16, and its bits per byte on the text are compared.
@@ -17,6 +19,7 @@ import argparse
 import json
 import math
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -29,6 +32,7 @@ import harness
 import numpy as np
 from bench_decoding import Bound
 from bench_decoding import make_model
+from bench_decoding import run_peers
 
 import keras_txl
 
@@ -78,8 +82,16 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--text", type=Path, help="held-out text")
     parser.add_argument("--bytes", type=int, default=20_000, help="of the text")
     parser.add_argument("--files", nargs="+", choices=FILES, default=FILES)
+    parser.add_argument("--peers", type=Path, help="script of the peers")
+    parser.add_argument("--peers-python", default=sys.executable)
     parser.add_argument("--output", type=Path)
     parser.add_argument("--quick", action="store_true", help="tiny model")
+    parser.set_defaults(
+        peer_names=["hf_transfoxl"],
+        peer_backends=[],
+        peer_options="--rounds 3 --max-rounds 3 --wait 1",
+        tf_python=None,
+    )
     options = parser.parse_args()
     if (options.model is None) != (options.text is None):
         parser.error("--model and --text go together")
@@ -140,6 +152,7 @@ def speed(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         "params": params,
         "seconds": seconds,
         "bytes": sizes,
+        "peers": run_peers(params, options) if options.peers else [],
         "long_run": long_run(ring, options.tokens) if ring else [],
     }
 

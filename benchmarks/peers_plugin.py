@@ -1,0 +1,196 @@
+"""What joins `keras_txl` to a script that measures other implementations.
+
+Such a script starts each implementation in a process of its own and lets them
+take turns. It loads this file (`--plugin`) and finds `PEERS`: a name, the
+Python to run it with (`KERAS_TXL_PYTHON`, or this one) and a function of a
+configuration and a mode, whose result has `tokens_per_step` and `step()`.
+
+`keras_txl_*` are this package, on each backend and with each compiler;
+`*_rows` are the script's own peers with `batch` rows in generation instead of
+one.
+
+A step of `train` or `eval` is one `train_on_batch` or `test_on_batch`: forward
+(backward and Adam), memory carried, the loss back as a number. One of
+`generate` is one call of the stream behind a full memory.
+"""
+
+import itertools
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+TOKENS_PER_CALL = 16
+BACKENDS = {
+    "tensorflow": ("tensorflow", False),
+    "tensorflow_xla": ("tensorflow", True),
+    "jax": ("jax", True),
+    "torch": ("torch", False),
+    "torch_compile": ("torch", True),
+}
+"""Backend of Keras and `jit_compile`, by the name behind `keras_txl_`."""
+
+
+class KerasTXL:
+    """The model of a configuration, and one step in one of three modes.
+
+    Args:
+        config: of the script, and optionally `dtype`, a Keras policy.
+        mode: `"train"`, `"eval"` or `"generate"`.
+        variant: a name of `BACKENDS`.
+    """
+
+    def __init__(self, config: dict[str, Any], mode: str, variant: str) -> None:
+        backend, jit_compile = BACKENDS[variant]
+        os.environ["KERAS_BACKEND"] = backend
+        use_threads(backend, int(os.environ.get("PEER_THREADS", "0")))
+        import keras
+
+        self.config, self.mode = config, mode
+        self.version = f"keras {keras.__version__} on {variant}"
+        keras.utils.set_random_seed(0)
+        self.lm = make_model(config, mode)
+        self.n_params = self.lm.count_params()
+        self.lm.compile(
+            keras.optimizers.Adam(1e-4),
+            weighted_metrics=None,
+            jit_compile=jit_compile,
+        )
+        self.step = self.generation() if mode == "generate" else self.batches()
+
+    def batches(self) -> Callable[[], Any]:
+        """Training or evaluation of a batch, the next segment each time."""
+        ids = self.config["data"]().astype("int32")  # (steps, B, T + 1)
+        self.tokens_per_step = ids.shape[1] * (ids.shape[2] - 1)
+        batches = itertools.cycle([(x[:, :-1], x[:, 1:]) for x in ids])
+        run = self.lm.test_on_batch
+        if self.mode == "train":
+            run = self.lm.train_on_batch
+        return lambda: float(run(*next(batches), return_dict=True)["loss"])
+
+    def generation(self) -> Callable[[], Any]:
+        """A call of the stream, greedy, on a full memory."""
+        import numpy as np
+
+        rows, config = self.config.get("rows", 1), self.config
+        stream = self.lm.generate_stream(
+            np.random.default_rng(0).integers(
+                config["vocab"], size=(rows, config["mem_len"])
+            ),
+            sampler="greedy",
+            stop_token_ids=None,
+            tokens_per_call=TOKENS_PER_CALL,
+        )
+        self.tokens_per_step = rows * TOKENS_PER_CALL
+        return lambda: next(stream)
+
+
+def make_model(config: dict[str, Any], mode: str) -> Any:
+    """A language model of a configuration, with random weights."""
+    import keras_txl
+
+    return keras_txl.models.TransformerXLCausalLM(
+        keras_txl.models.TransformerXLBackbone(
+            vocabulary_size=config["vocab"],
+            num_layers=config["n_layer"],
+            num_heads=config["n_head"],
+            head_dim=config["d_head"],
+            hidden_dim=config["d_model"],
+            intermediate_dim=config["d_inner"],
+            memory_length=config["mem_len"],
+            batch_size=None if mode == "generate" else config["batch"],
+            cutoffs=config["cutoffs"] or None,
+            dropout=config.get("dropout", 0.0),
+            dtype=config.get("dtype"),
+        )
+    )
+
+
+def use_threads(backend: str, count: int) -> None:
+    """Let a backend use `count` threads; 0 leaves the choice to it."""
+    if not count:
+        return
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        tf.config.threading.set_intra_op_parallelism_threads(count)
+        tf.config.threading.set_inter_op_parallelism_threads(count)
+    elif backend == "torch":
+        import torch
+
+        torch.set_num_threads(count)
+
+
+def torch_rows(base: Any) -> Any:
+    """A peer on PyTorch with `batch` rows."""
+
+    class Rows(base):
+        state: Any
+
+        def __init__(self, config: dict[str, Any], mode: str) -> None:
+            super().__init__(config, mode)
+            self.rows_per_step = self.tokens_per_step
+            self.tokens_per_step *= config["batch"]
+
+        def prefill(self) -> None:
+            rows, slots = self.c["batch"], self.c["mem_len"]
+            self.tok = self.t.zeros(rows, 1, dtype=self.t.long)
+            if hasattr(self, "wrap"):  # it reads its prompt in each step
+                shape = (rows, slots + self.c["tgt_len"])
+                self.prompt = self.t.randint(0, self.c["vocab"], shape)
+                return
+            with self.t.no_grad():
+                for _ in range(-(-slots // 64)):
+                    ids = self.t.randint(0, self.c["vocab"], (rows, 64))
+                    _, self.state = self.logits(ids, self.state)
+
+        def step(self) -> None:
+            if not hasattr(self, "wrap"):
+                super().step()
+                return
+            self.wrap.generate(self.prompt, self.rows_per_step, temperature=0.0)
+
+    return Rows
+
+
+def tensorflow_rows(base: Any) -> Any:
+    """A peer on TensorFlow with `batch` rows.
+
+    Its generation has one row; its evaluation of segments of one token does
+    the same work and has any number.
+    """
+
+    class Rows(base):
+        def __init__(self, config: dict[str, Any], mode: str) -> None:
+            super().__init__({**config, "tgt_len": 1}, "eval")
+
+    return Rows
+
+
+def keras_txl_rows(variant: str) -> Callable[[dict[str, Any], str], Any]:
+    """This package with `batch` rows in generation."""
+    return lambda config, mode: KerasTXL(
+        {**config, "rows": config["batch"]}, mode, variant
+    )
+
+
+def _peers() -> dict[str, tuple[str, Any]]:
+    python = os.environ.get("KERAS_TXL_PYTHON", sys.executable)
+    peers: dict[str, tuple[str, Any]] = {}
+    for variant in BACKENDS:
+        peers[f"keras_txl_{variant}"] = (
+            python,
+            lambda config, mode, variant=variant: KerasTXL(
+                config, mode, variant
+            ),
+        )
+        peers[f"keras_txl_{variant}_rows"] = (python, keras_txl_rows(variant))
+    script = sys.modules.get("peers")  # none where only we are asked for
+    for name, (kind, base) in getattr(script, "PEERS", {}).items():
+        if not name.startswith("gem"):  # bounds of other kinds
+            rows = torch_rows if kind == "torch" else tensorflow_rows
+            peers[f"{name}_rows"] = (kind, rows(base))
+    return peers
+
+
+PEERS = _peers()
