@@ -35,8 +35,7 @@ def tables_of(report: dict[str, Any]) -> str:
     lines = [
         f"{report['cores']} cores, {report['processor']}; devices "
         f"{', '.join(report['devices'])}. Keras {versions['keras']}, "
-        f"TensorFlow {versions['tensorflow']}. "
-        f"Commit {report['commit'][:7]}.",
+        f"TensorFlow {versions['tensorflow']}.",
         "",
     ]
     for cell in report["cells"]:
