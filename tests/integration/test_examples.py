@@ -63,6 +63,16 @@ def test_refrains_of_music_are_told_apart_from_episodes(run, eagerly):
     assert re.search(r"^([A-G][45]/[124] ){32}$", output, re.MULTILINE)
 
 
+def test_names_are_used_far_behind_their_definition(run, eagerly):
+    output = run(
+        "source_code",
+        "--steps 5 --files 4 --distance 300 --memory-length 600",
+    )
+    (distance,) = re.findall(r"definition to use: (\d+) to (\d+)", output)
+    assert 200 < int(distance[0]) < int(distance[1]) < 600
+    assert len(numbers(r"([\d.]+) nats for the name", output)) == 3
+
+
 def test_n_best_lists_are_rescored_after_their_story(run, eagerly):
     output = run(
         "rescore_n_best",
