@@ -70,7 +70,13 @@ def test_pieces_encode_like_the_whole(kind, small_pieces, tmp_path):
         )
 
 
-@given(st.lists(st.sampled_from(["слово ABC.\n", "né x\n", " = a = \n"])))
+@given(
+    st.lists(
+        st.sampled_from(["слово A b.\n", "élan C d\n", " = a b = \n"]),
+        min_size=9,
+        max_size=20,
+    )
+)
 def test_lines_of_any_script_begin_where_they_do_in_the_whole(lines):
     text = "".join(lines)
     tokenizer = train_tokenizer(
