@@ -19,9 +19,11 @@ import numpy as np
 
 from keras_txl.checks import AS_BUILT
 from keras_txl.evaluation.document_line import DocumentLine
+from keras_txl.evaluation.dynamic_weights import GradientScales
 from keras_txl.evaluation.protocol import EvaluationProtocol
 from keras_txl.evaluation.protocol_line import protocol_line
 from keras_txl.evaluation.token_losses import segment_losses
+from keras_txl.evaluation.token_losses import segment_reader
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,9 @@ def evaluate_stream(
     attention_window: int | str | None = AS_BUILT,
     warmup_tokens: int = 0,
     stride: int | None = None,
+    dynamic_learning_rate: float | None = None,
+    dynamic_decay: float = 0.0,
+    gradient_scales: GradientScales | None = None,
     document_bytes: Sequence[int] | None = None,
     document_words: Sequence[int] | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -154,9 +159,9 @@ def evaluate_stream(
         A `StreamEvaluation` with one entry a document, in the given order.
 
     Raises:
-        ValueError: if a setting is out of range, see `EvaluationProtocol`, or
-            if `document_bytes` or `document_words` has not one entry a
-            document.
+        ValueError: if a setting is out of range, see `EvaluationProtocol`, if
+            `document_bytes` or `document_words` has not one entry a document,
+            or if `gradient_scales` are those of another model.
 
     Example:
 
@@ -177,7 +182,10 @@ def evaluate_stream(
         warmup_tokens=warmup_tokens,
         stride=stride,
         zero_memory=zero_memory,
+        dynamic_learning_rate=dynamic_learning_rate,
+        dynamic_decay=dynamic_decay,
     ).resolved(lm)
+    read = segment_reader(lm, protocol, gradient_scales)
     line = DocumentLine(documents)
     num_documents = line.num_documents
     nats = np.zeros(num_documents, "float64")
@@ -185,7 +193,7 @@ def evaluate_stream(
     started = time.perf_counter()
     seconds = 0.0
     timed_targets = 0
-    losses = segment_losses(lm, line, protocol, progress)
+    losses = segment_losses(lm, line, protocol, progress, read)
     for index, found in enumerate(losses):
         nats += np.bincount(
             found.documents, weights=found.nats, minlength=num_documents
@@ -206,7 +214,7 @@ def evaluate_stream(
         if document_words is None
         else _counts("document_words", document_words, counts),
         protocol=protocol,
-        protocol_line=protocol_line(lm, line, protocol),
+        protocol_line=protocol_line(lm, line, protocol, gradient_scales),
     )
 
 

@@ -10,8 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 from keras_txl.checks import AS_BUILT
+from keras_txl.checks import check_fraction
 from keras_txl.checks import check_integer
 from keras_txl.checks import check_optional_integer
+from keras_txl.checks import check_weight
 
 
 @dataclass(frozen=True)
@@ -34,10 +36,13 @@ class EvaluationProtocol:
             tokens that no earlier window has counted are counted. `None`:
             streams.
         zero_memory: whether the states in memory are replaced by zeros.
+        dynamic_learning_rate: of the step that follows each call, on the
+            tokens it has scored. `None`: the weights stay as trained.
+        dynamic_decay: share of the way back to the trained weights in a step.
 
     Raises:
-        ValueError: if a number is out of range, or `stride` comes with memory
-            or warm-up.
+        ValueError: if a number is out of range, `stride` comes with memory
+            or warm-up, or a step with warm-up.
     """
 
     segment_length: int
@@ -48,12 +53,15 @@ class EvaluationProtocol:
     warmup_tokens: int = 0
     stride: int | None = None
     zero_memory: bool = False
+    dynamic_learning_rate: float | None = None
+    dynamic_decay: float = 0.0
 
     def __post_init__(self) -> None:
         check_integer("segment_length", self.segment_length, 1)
         check_integer("batch_size", self.batch_size, 1)
         check_optional_integer("memory_length", self.memory_length, 0)
         check_integer("warmup_tokens", self.warmup_tokens, 0)
+        self._check_dynamic()
         if self.stride is None:
             return
         check_integer("stride", self.stride, 1)
@@ -69,6 +77,27 @@ class EvaluationProtocol:
                 f"Received: stride={self.stride}, memory_length="
                 f"{self.memory_length}, warmup_tokens={self.warmup_tokens}, "
                 f"zero_memory={self.zero_memory}. Leave the others out."
+            )
+
+    def _check_dynamic(self) -> None:
+        check_fraction("dynamic_decay", self.dynamic_decay)
+        if self.dynamic_learning_rate is None:
+            if self.dynamic_decay:
+                raise ValueError(
+                    "`dynamic_decay` is the way back from the steps of "
+                    "`dynamic_learning_rate`. Received: dynamic_decay="
+                    f"{self.dynamic_decay} without one. Pass both."
+                )
+            return
+        check_weight("dynamic_learning_rate", self.dynamic_learning_rate)
+        if self.warmup_tokens:
+            raise ValueError(
+                "Dynamic evaluation must not read a token before it is "
+                "scored, as the warm-up of a stream does with the end of the "
+                "stream before. Received: dynamic_learning_rate="
+                f"{self.dynamic_learning_rate}, warmup_tokens="
+                f"{self.warmup_tokens}. Use batch_size=1, which cuts no "
+                "document, without warm-up."
             )
 
     def resolved(self, lm: Any) -> "EvaluationProtocol":
@@ -108,6 +137,11 @@ class EvaluationProtocol:
             parts.append(f"warm-up {self.warmup_tokens}")
         else:
             parts.append(f"stride {self.stride}")
+        if self.dynamic_learning_rate is not None:
+            parts.append(
+                f"dynamic learning rate {self.dynamic_learning_rate}, decay "
+                f"{self.dynamic_decay}"
+            )
         return ", ".join(parts)
 
 

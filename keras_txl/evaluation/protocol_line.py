@@ -7,13 +7,17 @@ import numpy as np
 
 from keras_txl import __version__
 from keras_txl.evaluation.document_line import DocumentLine
+from keras_txl.evaluation.dynamic_weights import GradientScales
 from keras_txl.evaluation.protocol import EvaluationProtocol
 
 PIECE = 1 << 20
 
 
 def protocol_line(
-    lm: Any, line: DocumentLine, protocol: EvaluationProtocol
+    lm: Any,
+    line: DocumentLine,
+    protocol: EvaluationProtocol,
+    scales: GradientScales | None = None,
 ) -> str:
     """Settings, text, model and software of an evaluation in one line.
 
@@ -21,6 +25,7 @@ def protocol_line(
         lm: the `TransformerXLCausalLM`.
         line: the documents.
         protocol: how they were read.
+        scales: what the steps of a dynamic evaluation were divided by.
 
     Returns:
         A line of text. `text` is a digest of the pairs (input, target) and
@@ -35,6 +40,7 @@ def protocol_line(
             protocol.told(),
             "memory empty at the start of a document and of a stream, empty "
             f"slots {empty}",
+            *_dynamic(protocol, scales),
             "first token of a document given, every other weighs the same",
             f"{line.num_targets} targets in {line.num_documents} documents, "
             f"text {text_digest(line)}",
@@ -44,6 +50,23 @@ def protocol_line(
             f"{backbone.compute_dtype}",
         ]
     )
+
+
+def _dynamic(
+    protocol: EvaluationProtocol, scales: GradientScales | None
+) -> list[str]:
+    if protocol.dynamic_learning_rate is None:
+        return []
+    told = "undivided"
+    if scales is not None:
+        told = (
+            f"divided by {scales.epsilon} + root mean squares of gradients on "
+            + scales.told
+        )
+    return [
+        "a step on the mean loss of each call after it was scored, carried "
+        f"on over documents, {told}"
+    ]
 
 
 def text_digest(line: DocumentLine) -> str:

@@ -10,7 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from keras_txl.aliases import Memory
+from keras_txl.aliases import Tensor
 from keras_txl.evaluation.document_line import DocumentLine
+from keras_txl.evaluation.dynamic_weights import DynamicWeights
+from keras_txl.evaluation.dynamic_weights import GradientScales
 from keras_txl.evaluation.protocol import EvaluationProtocol
 from keras_txl.evaluation.segments import plan_segments
 
@@ -37,6 +41,7 @@ def segment_losses(
     line: DocumentLine,
     protocol: EvaluationProtocol,
     progress: Callable[[int, int], None] | None = None,
+    read: Callable[..., tuple[Tensor, Memory]] | None = None,
 ) -> Iterator[SegmentLosses]:
     """Read documents call by call; the model is left as it was.
 
@@ -45,12 +50,17 @@ def segment_losses(
         line: the documents.
         protocol: how they are read; resolved for `lm`.
         progress: called as `progress(done, total)` after each call.
+        read: takes inputs, targets, which of them count, and memory; returns
+            losses and memory. Default: with the weights of the model, changed
+            from call to call if the protocol is dynamic.
 
     Yields:
         What each call has counted.
     """
     from keras_txl.models.evaluation_settings import evaluation_settings
 
+    if read is None:
+        read = segment_reader(lm, protocol)
     plan = plan_segments(line, protocol)
     memory = lm.initial_memory(
         protocol.batch_size, memory_length=protocol.memory_length
@@ -65,7 +75,7 @@ def segment_losses(
         with evaluation_settings(
             lm, protocol.attention_window, protocol.clamp_length
         ):
-            losses, memory = lm.token_losses(inputs, targets, memory)
+            losses, memory = read(inputs, targets, counted, memory)
         yield SegmentLosses(
             nats=_to_numpy(losses)[counted],
             places=places[counted],
@@ -76,10 +86,31 @@ def segment_losses(
             progress(call + 1, len(plan))
 
 
+def segment_reader(
+    lm: Any, protocol: EvaluationProtocol, scales: GradientScales | None = None
+) -> Callable[..., tuple[Tensor, Memory]]:
+    """What reads a segment under a protocol, for `segment_losses`.
+
+    Raises:
+        ValueError: if `scales` come without a step, or do not fit.
+    """
+    if protocol.dynamic_learning_rate is not None:
+        return DynamicWeights(lm, protocol, scales).token_losses
+    if scales is not None:
+        raise ValueError(
+            "`gradient_scales` are for dynamic evaluation. Received: "
+            "dynamic_learning_rate=None. Pass one, or leave the scales out."
+        )
+    return lambda inputs, targets, _, memory: lm.token_losses(
+        inputs, targets, memory
+    )
+
+
 def token_losses(
     lm: Any,
     documents: Any,
     *,
+    gradient_scales: GradientScales | None = None,
     progress: Callable[[int, int], None] | None = None,
     **protocol: Any,
 ) -> list[np.ndarray]:
@@ -88,6 +119,7 @@ def token_losses(
     Args:
         lm: a `TransformerXLCausalLM`.
         documents: one 1-D integer array, or a sequence of them.
+        gradient_scales: as in `evaluate_stream`.
         progress: called as `progress(done, total)` after each call.
         **protocol: arguments of `EvaluationProtocol`.
 
@@ -106,7 +138,8 @@ def token_losses(
     line = DocumentLine(documents)
     nats = np.zeros(line.num_targets, "float64")
     counts = np.zeros(line.num_documents, "int64")
-    for found in segment_losses(lm, line, settings, progress):
+    read = segment_reader(lm, settings, gradient_scales)
+    for found in segment_losses(lm, line, settings, progress, read):
         nats[found.places] = found.nats
         counts += np.bincount(found.documents, minlength=line.num_documents)
     return np.split(nats, np.cumsum(counts)[:-1])

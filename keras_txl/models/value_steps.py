@@ -68,12 +68,18 @@ class ValueStepsMixin:
             ValueError: if the memory or the targets do not fit, or an array
                 of NumPy has ids outside the vocabulary.
         """
+        function = self._value_function("token_losses", self.losses_with_memory)
+        return function(*self.normalize_for_losses(inputs, targets, memory))
+
+    def normalize_for_losses(
+        self, inputs: Any, targets: Any, memory: Memory
+    ) -> tuple[dict[str, Tensor], Tensor, Memory]:
+        """Check what `token_losses` takes; it gives tensors of one form."""
         given, inputs = inputs, self.normalize_inputs(inputs)
         memory = self._check_memory(memory, inputs["token_ids"])
         normal = normalize_targets(targets, inputs["token_ids"])
         check_vocabulary(given, self.backbone.vocabulary_size, targets)
-        function = self._value_function("token_losses", self._token_losses)
-        return function(inputs, normal, memory)
+        return inputs, normal, memory
 
     def _check_memory(self, memory: Any, token_ids: Tensor) -> Memory:
         backbone = self.backbone
@@ -87,15 +93,20 @@ class ValueStepsMixin:
         hidden, memory = self.backbone.call_with_memory(inputs, memory)
         return self.head.logits(hidden, inputs["document_ids"]), memory
 
-    def _token_losses(
+    def losses_with_memory(
         self, inputs: dict[str, Tensor], targets: Tensor, memory: Memory
     ) -> tuple[Tensor, Memory]:
+        """`token_losses` of what `normalize_for_losses` gave, as it stands."""
         hidden, memory = self.backbone.call_with_memory(inputs, memory)
         losses = self.head.token_losses(hidden, targets, inputs["document_ids"])
         return losses, memory
 
     def _value_function(
-        self, name: Any, function: Callable[..., Any], **options: Any
+        self,
+        name: Any,
+        function: Callable[..., Any],
+        compile: Callable[..., Callable[..., Any]] = compile_value_function,
+        **options: Any,
     ) -> Callable[..., Any]:
         # LoRA and quantization replace weights that a trace has captured, and
         # `evaluation_settings` what it has of window and clamping.
@@ -103,5 +114,5 @@ class ValueStepsMixin:
         key = (name, settings, *map(id, self.weights))
         compiled = self.__dict__.setdefault("_value_functions", {})
         if key not in compiled:
-            compiled[key] = compile_value_function(self, function, **options)
+            compiled[key] = compile(self, function, **options)
         return compiled[key]

@@ -4,10 +4,8 @@ The memory of the probe is a value: training and its banks are left alone.
 """
 
 from collections.abc import Callable
-from collections.abc import Sequence
 from typing import Any
 
-import keras
 from keras import ops
 
 from keras_txl.aliases import Memory
@@ -15,6 +13,8 @@ from keras_txl.aliases import Tensor
 from keras_txl.models.attention_watch import row_entropy
 from keras_txl.models.attention_watch import watched_attention
 from keras_txl.models.value_function import compile_value_function
+from keras_txl.models.value_gradients import compile_gradients
+from keras_txl.models.value_gradients import trained_values
 
 
 class Probe:
@@ -101,36 +101,6 @@ def compile_gradient_squares(lm: Any) -> Callable[..., Tensor]:
         tensor of shape `(number of variables,)`.
     """
 
-    def loss(
-        inputs: Any, targets: Tensor, weights: Tensor, memory: Memory
-    ) -> Tensor:
-        hidden, _ = lm.backbone.call_with_memory(inputs, memory)
-        losses = lm.head.token_losses(hidden, targets, inputs["document_ids"])
-        total = ops.sum(ops.cast(losses, "float32") * weights)
-        return total / ops.maximum(ops.sum(weights), 1e-6)
-
-    makers = {
-        "tensorflow": _compile_for_tensorflow,
-        "jax": _compile_for_jax,
-        "torch": _wrap_for_torch,
-    }
-    return makers[keras.backend.backend()](lm, loss)
-
-
-def _squares(gradients: Sequence[Tensor]) -> Tensor:
-    return ops.stack(
-        [
-            ops.sum(ops.square(ops.cast(gradient, "float32")))
-            for gradient in gradients
-        ]
-    )
-
-
-def _compile_for_tensorflow(
-    lm: Any, loss: Callable[..., Tensor]
-) -> Callable[..., Tensor]:
-    import tensorflow as tf
-
     strategy = getattr(lm, "distribute_strategy", None)
     if strategy is not None and strategy.num_replicas_in_sync > 1:
         raise ValueError(
@@ -139,61 +109,21 @@ def _compile_for_tensorflow(
             "the callback out."
         )
 
-    def squares(*args: Any) -> Tensor:
-        variables = [variable.value for variable in lm.trainable_variables]
-        with tf.GradientTape() as tape:
-            value = loss(*args)
-        found = tape.gradient(value, variables, unconnected_gradients="zero")
-        # Gradients of tables may be sparse, with rows that come twice.
-        return _squares([tf.convert_to_tensor(gradient) for gradient in found])
+    def loss(
+        inputs: Any, targets: Tensor, weights: Tensor, memory: Memory
+    ) -> tuple[Tensor, Any]:
+        hidden, _ = lm.backbone.call_with_memory(inputs, memory)
+        losses = lm.head.token_losses(hidden, targets, inputs["document_ids"])
+        total = ops.sum(ops.cast(losses, "float32") * weights)
+        return total / ops.maximum(ops.sum(weights), 1e-6), ()
 
-    compiled: Callable[..., Tensor] = tf.function(squares, autograph=False)
-    return compiled
-
-
-def _compile_for_jax(
-    lm: Any, loss: Callable[..., Tensor]
-) -> Callable[..., Tensor]:
-    import jax
-
-    @jax.jit
-    def squares(trained: list[Any], others: list[Any], *args: Any) -> Tensor:
-        def value(trained: list[Any]) -> Tensor:
-            mapping = [
-                *zip(lm.trainable_variables, trained, strict=True),
-                *zip(lm.non_trainable_variables, others, strict=True),
-            ]
-            with keras.StatelessScope(state_mapping=mapping):
-                return loss(*args)
-
-        return _squares(jax.grad(value)(trained))
-
-    def run(*args: Any) -> Tensor:
-        return squares(
-            [variable.value for variable in lm.trainable_variables],
-            [variable.value for variable in lm.non_trainable_variables],
-            *args,
-        )
-
-    return run
-
-
-def _wrap_for_torch(
-    lm: Any, loss: Callable[..., Tensor]
-) -> Callable[..., Tensor]:
-    import torch
-
-    def run(*args: Any) -> Tensor:
-        variables = [variable.value for variable in lm.trainable_variables]
-        with torch.enable_grad():
-            found = torch.autograd.grad(
-                loss(*args), variables, allow_unused=True
-            )
-        return _squares(
+    def squares(_: Any, gradients: list[Tensor], *__: Any) -> Tensor:
+        return ops.stack(
             [
-                ops.zeros_like(variable) if gradient is None else gradient
-                for variable, gradient in zip(variables, found, strict=True)
+                ops.sum(ops.square(ops.cast(gradient, "float32")))
+                for gradient in gradients
             ]
         )
 
-    return run
+    run = compile_gradients(lm, loss, squares)
+    return lambda *measured: run(trained_values(lm), *measured)
