@@ -33,8 +33,17 @@ def measured_segments(
     Yields:
         What was measured in a call, the number of tokens that count in it,
         and the memory after it.
+
+    Raises:
+        ValueError: if the protocol is dynamic.
     """
     settings = EvaluationProtocol(**protocol).resolved(lm)
+    if settings.dynamic_learning_rate is not None:
+        raise ValueError(
+            "What is measured here are the weights as trained. Received: "
+            f"dynamic_learning_rate={settings.dynamic_learning_rate}. Leave "
+            "it out."
+        )
     line = DocumentLine(documents)
     plan = plan_segments(line, settings)
     function = compile_value_function(lm, measure)

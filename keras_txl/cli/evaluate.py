@@ -14,6 +14,7 @@ from keras_txl.cli.model_folder import check_texts
 from keras_txl.cli.model_folder import find_model
 from keras_txl.cli.model_folder import load_model
 from keras_txl.cli.model_folder import read_documents
+from keras_txl.cli.protocol_options import add_dynamic_evaluation
 from keras_txl.cli.protocol_options import add_protocol
 from keras_txl.cli.protocol_options import chosen_protocols
 from keras_txl.cli.wording import counted
@@ -38,6 +39,7 @@ examples:
   keras-txl evaluate my_model texts/ --memory-length 0 --memory-length 256
   keras-txl evaluate my_model texts/ --preset-protocol txl_enwik8_base
   keras-txl evaluate my_model texts/ --segment-length 128 --stride 32
+  keras-txl evaluate my_model texts/ --dynamic-learning-rate 0.05
 """
 
 
@@ -61,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_evaluation_sizes(parser)
     parser.set_defaults(segment_length=None, batch_size=None)
     add_protocol(parser)
+    add_dynamic_evaluation(parser)
     parser.add_argument(
         "--json", action="store_true", help="print JSON instead of a table"
     )
@@ -74,8 +77,23 @@ def check(options: argparse.Namespace) -> None:
             "--stride is for windows without memory: leave --memory-length "
             "and --warmup out"
         )
+    if not options.dynamic_learning_rate and (
+        options.dynamic_decay or options.dynamic_scales
+    ):
+        options.usage_error(
+            "--dynamic-decay and --dynamic-scales are about the steps of "
+            "--dynamic-learning-rate: give it, too"
+        )
+    if options.dynamic_learning_rate and options.warmup:
+        options.usage_error(
+            "--warmup reads tokens before another stream scores them, which "
+            "dynamic evaluation must not: leave it out, and read one stream "
+            "with --batch-size 1"
+        )
     find_model(options.model)
     check_texts(options.texts)
+    if options.dynamic_scales:
+        check_texts([options.dynamic_scales])
 
 
 def run(options: argparse.Namespace) -> None:
@@ -98,11 +116,22 @@ def run(options: argparse.Namespace) -> None:
             f"{', '.join(map(repr, options.texts))}, with no such text. Pass "
             "a longer one."
         )
-    counts: dict[str, Any] = {
+    given: dict[str, Any] = {
         "document_bytes": target_bytes(tokenizer, documents, ids),
         "document_words": target_words(tokenizer, documents, ids),
     }
-    results = [_measure(lm, ids, counts, protocol) for protocol in chosen]
+    scales_ids = None
+    if options.dynamic_scales:
+        scales_ids = encode_documents(
+            tokenizer, read_documents([options.dynamic_scales])
+        )
+    results = []
+    for protocol in chosen:
+        if scales_ids is not None:
+            given["gradient_scales"] = _scales(
+                lm, scales_ids, protocol, options.dynamic_epsilon
+            )
+        results.append(_measure(lm, ids, given, protocol))
     num_bytes = sum(len(document) for document in documents)
     told = {
         "model": str(options.model),
@@ -127,10 +156,22 @@ def run(options: argparse.Namespace) -> None:
     _print_table(results, ", ".join(sizes_told))
 
 
+def _scales(
+    lm: Any, ids: list[Any], protocol: EvaluationProtocol, epsilon: float
+) -> Any:
+    from keras_txl.cli.progress import progress_bar
+    from keras_txl.evaluation import gradient_scales
+
+    with progress_bar("Measuring gradients") as update:
+        return gradient_scales(
+            lm, ids, epsilon=epsilon, progress=update, **vars(protocol)
+        )
+
+
 def _measure(
     lm: Any,
     ids: list[Any],
-    counts: dict[str, Any],
+    given: dict[str, Any],
     protocol: EvaluationProtocol,
 ) -> dict[str, Any]:
     from keras_txl.cli.progress import progress_bar
@@ -141,7 +182,7 @@ def _measure(
         told = str(protocol.memory_length)
     with progress_bar(f"Evaluating, memory {told}") as update:
         result = evaluate_stream(
-            lm, ids, progress=update, **counts, **vars(protocol)
+            lm, ids, progress=update, **given, **vars(protocol)
         )
     settings = vars(result.protocol)
     return {

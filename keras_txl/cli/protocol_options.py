@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from typing import Any
 
 from keras_txl.cli.arguments import DEFAULT_SIZE
+from keras_txl.cli.arguments import fraction
 from keras_txl.cli.arguments import natural_number
 from keras_txl.cli.arguments import positive_integer
+from keras_txl.cli.arguments import positive_number
 
 if TYPE_CHECKING:
     from keras_txl.evaluation import EvaluationProtocol
@@ -70,6 +72,41 @@ def add_protocol(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_dynamic_evaluation(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a step on each segment that was scored."""
+    group = parser.add_argument_group(
+        "dynamic evaluation",
+        "A gradient step on each segment after it was scored; the model in "
+        "its folder stays as it is. One stream unless --batch-size is given.",
+    )
+    group.add_argument(
+        "--dynamic-learning-rate",
+        type=positive_number,
+        metavar="X",
+        help="learning rate of the steps; turns them on",
+    )
+    group.add_argument(
+        "--dynamic-decay",
+        type=fraction,
+        default=0.0,
+        metavar="X",
+        help="share of the way back to the trained weights in each step",
+    )
+    group.add_argument(
+        "--dynamic-scales",
+        metavar="TEXT",
+        help="a training text: each gradient is divided by the root of its "
+        "mean square there, and the decay multiplied by it",
+    )
+    group.add_argument(
+        "--dynamic-epsilon",
+        type=positive_number,
+        default=1e-5,
+        metavar="X",
+        help="added to those roots before the division",
+    )
+
+
 def chosen_protocols(options: argparse.Namespace) -> list[EvaluationProtocol]:
     """The protocol of each memory length that was asked for.
 
@@ -85,6 +122,8 @@ def chosen_protocols(options: argparse.Namespace) -> list[EvaluationProtocol]:
         "batch_size": options.batch_size,
         "warmup_tokens": options.warmup or None,
         "stride": options.stride,
+        "dynamic_learning_rate": options.dynamic_learning_rate,
+        "dynamic_decay": options.dynamic_decay or None,
     }
     changes = {
         name: value for name, value in given.items() if value is not None
@@ -105,7 +144,9 @@ def chosen_protocols(options: argparse.Namespace) -> list[EvaluationProtocol]:
             continue
         sizes = {
             "segment_length": DEFAULT_SIZE.segment_length,
-            "batch_size": DEFAULT_SIZE.batch_size,
+            "batch_size": 1
+            if options.dynamic_learning_rate
+            else DEFAULT_SIZE.batch_size,
         }
         chosen.append(EvaluationProtocol(**{**sizes, **changes, **own}))
     return chosen

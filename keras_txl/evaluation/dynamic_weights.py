@@ -194,7 +194,7 @@ def _stepped(values: Any, gradients: Any, rule: Any) -> list[Tensor]:
 
 
 def _rates_and_pulls(
-    learning_rate: float | None,
+    learning_rate: Any,
     decay: float,
     scales: GradientScales | None,
     shapes: list[tuple[int, ...]],

@@ -34,7 +34,7 @@ def gradient_scales(
         documents: one 1-D integer array, or a sequence of them.
         epsilon: keeps steps small where gradients are rare.
         progress: called as `progress(done, total)` after each call.
-        **protocol: arguments of `EvaluationProtocol`.
+        **protocol: arguments of `EvaluationProtocol`; no step is made.
 
     Returns:
         The root of the mean square of each gradient over the calls.
@@ -71,9 +71,13 @@ def gradient_scales(
     sums = [ops.zeros_like(value) for value in values]
     calls = 0
 
-    def read(*segment: Any) -> tuple[Tensor, Memory]:
+    def read(
+        inputs: Any, targets: Any, counted: Any, memory: Memory
+    ) -> tuple[Tensor, Memory]:
         nonlocal sums, calls
-        losses, memory, sums = gradients(values, *segment, sums)
+        losses, memory, sums = gradients(
+            values, inputs, targets, counted, memory, sums
+        )
         calls += 1
         return losses, memory
 

@@ -121,6 +121,8 @@ def test_evaluate_follows_a_protocol_that_its_line_repeats(
         "warmup_tokens": 0,
         "stride": None,
         "zero_memory": False,
+        "dynamic_learning_rate": None,
+        "dynamic_decay": 0.0,
     }
     interval = row["interval"]
     assert interval["low"] <= row["bits_per_byte"] <= interval["high"]
@@ -143,6 +145,27 @@ def test_evaluate_reads_windows_with_a_stride(trained, corpus, capsys):
     assert "one document: no interval" in out  # of which there is no interval
     assert "segment 8, memory 0, clamp none, window 1," in out
     assert "batch 16, stride 4" in out
+
+
+@pytest.mark.backend("tensorflow")
+def test_evaluate_steps_on_what_it_has_scored(trained, corpus, capsys):
+    text = str(corpus / "00.txt")
+    sizes = ["--segment-length", "8", "--json"]
+    dynamic = ["--dynamic-learning-rate", "1e-3", "--dynamic-decay", "0.01"]
+    scales = ["--dynamic-scales", text]
+
+    def evaluate(*more):
+        assert main(["evaluate", str(trained), text, *sizes, *more]) == 0
+        return json.loads(capsys.readouterr().out)["results"][0]
+
+    still = evaluate("--batch-size", "1")
+    row = evaluate(*dynamic, *scales)
+    assert row["nats"] < 0.99 * still["nats"]
+    assert row["protocol"]["batch_size"] == 1
+    told = "dynamic learning rate 0.001, decay 0.01;"
+    assert told in row["protocol_line"]
+    assert "divided by 1e-05 + root mean squares" in row["protocol_line"]
+    assert evaluate("--batch-size", "1")["nats"] == still["nats"]
 
 
 def test_score_rates_each_text_with_an_empty_memory(trained, capsys):

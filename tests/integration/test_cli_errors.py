@@ -117,6 +117,15 @@ def test_version_is_told(capsys):
             ["evaluate", "m", "t", "--stride", "2", "--warmup", "2"],
             "leave --memory-length and --warmup out",
         ),
+        (
+            ["evaluate", "m", "t", "--dynamic-decay", "0.1"],
+            "about the steps of --dynamic-learning-rate",
+        ),
+        (
+            ["evaluate", "m", "t", "--dynamic-learning-rate", "1"]
+            + ["--warmup", "2"],
+            "which dynamic evaluation must not",
+        ),
         (["generate", "m"], "--prompt --prompt-file is required"),
         (["generate", "m", "--prompt", "a", "--top-p", "2"], "not in (0, 1]"),
         (["generate", "m", "--prompt", "a", "--temperature", "-1"], "below 0"),
