@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import triton_python_backend_utils as pb_utils
+from joined_requests import run_joined
 
 
 class TritonPythonModel:
@@ -31,50 +32,63 @@ class TritonPythonModel:
         self.memories: dict[int, dict[str, Any]] = {}
 
     def execute(self, requests: list[Any]) -> list[Any]:
-        """Answer each request, with an error where it was refused."""
-        return [self._answer(request) for request in requests]
+        """Answer the requests that Triton has joined."""
+        asked = [self._asked(request) for request in requests]
+        refusals = (self.tf.errors.InvalidArgumentError, TypeError)
+        found = run_joined(self._step, asked, refusals)
+        answers = zip(requests, found, strict=True)
+        return [self._answer(request, outputs) for request, outputs in answers]
 
-    def _answer(self, request: Any) -> Any:
-        try:
-            inputs = {name: self._input(request, name) for name in self.inputs}
-            run = self._step_of_sequence if self.keeps_memory else self._step
-            found = run(request, inputs)
-        except (self.tf.errors.InvalidArgumentError, TypeError) as error:
-            told = pb_utils.TritonError(str(error))
-            return pb_utils.InferenceResponse([], told)
-        # By DLPack, for the constructor reads arrays of NumPy 2 wrongly.
-        outputs = [
-            pb_utils.Tensor.from_dlpack(name, np.array(found[name]))
-            for name in self.outputs
-        ]
-        return pb_utils.InferenceResponse(outputs)
-
-    def _step(self, _: Any, inputs: dict[str, Any]) -> dict[str, Any]:
-        tensors = {k: self.tf.constant(value) for k, value in inputs.items()}
-        found: dict[str, Any] = self.loaded.signatures["step"](**tensors)
-        return found
-
-    def _step_of_sequence(
-        self, request: Any, inputs: dict[str, Any]
-    ) -> dict[str, Any]:
-        start, end, sequence = (
-            int(self._input(request, name).flat[0])
-            for name in ("START", "END", "CORRID")
-        )
+    def _asked(self, request: Any) -> dict[str, Any]:
+        inputs = {name: _input(request, name) for name in self.inputs}
+        if not self.keeps_memory:
+            return inputs
         rows, length = inputs["token_ids"].shape
-        if start:
-            ones = self.tf.ones([rows], self.tf.int32)
-            initial = self.loaded.signatures["initial_memory"](rows=ones)
-            self.memories[sequence] = initial
-        memory = self.memories[sequence]
-        inputs["token_length"] = np.full([rows], length, "int32")
-        found = self._step(request, {**inputs, **memory})
-        self.memories[sequence] = {k: found[f"new_{k}"] for k in memory}
-        if end:
-            del self.memories[sequence]
-        return found
+        if int(_input(request, "START").flat[0]):
+            memory = self._call("initial_memory", {"rows": np.ones(rows, "i4")})
+        else:
+            memory = self.memories[_sequence(request)]
+        return {
+            **inputs,
+            "token_length": np.full([rows], length, "int32"),
+            **memory,
+        }
 
-    def _input(self, request: Any, name: str) -> Any:
-        # By DLPack, for `as_numpy` makes wrong arrays of NumPy 2.
-        tensor = pb_utils.get_input_tensor_by_name(request, name)
-        return np.array(np.from_dlpack(tensor))
+    def _answer(self, request: Any, found: Any) -> Any:
+        if isinstance(found, Exception):
+            told = pb_utils.TritonError(str(found))
+            return pb_utils.InferenceResponse([], told)
+        if self.keeps_memory:
+            self.memories[_sequence(request)] = {
+                name.removeprefix("new_"): value
+                for name, value in found.items()
+                if name.startswith("new_")
+            }
+            if int(_input(request, "END").flat[0]):
+                del self.memories[_sequence(request)]
+        # By DLPack, for the constructor reads arrays of NumPy 2 wrongly.
+        return pb_utils.InferenceResponse(
+            [
+                pb_utils.Tensor.from_dlpack(name, np.array(found[name]))
+                for name in self.outputs
+            ]
+        )
+
+    def _step(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        return self._call("step", inputs)
+
+    def _call(self, signature: str, inputs: dict[str, Any]) -> dict[str, Any]:
+        found = self.loaded.signatures[signature](
+            **{key: self.tf.constant(value) for key, value in inputs.items()}
+        )
+        return {key: value.numpy() for key, value in found.items()}
+
+
+def _sequence(request: Any) -> int:
+    return int(_input(request, "CORRID").flat[0])
+
+
+def _input(request: Any, name: str) -> Any:
+    # By DLPack, for `as_numpy` makes wrong arrays of NumPy 2.
+    tensor = pb_utils.get_input_tensor_by_name(request, name)
+    return np.array(np.from_dlpack(tensor))

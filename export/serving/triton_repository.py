@@ -14,10 +14,16 @@ models:
   server, and what was lost must not be sent again. A sequence that never ends
   keeps its memory until then.
 
+Requests of sequences that wait run together. Those with memory of the client
+run one at a time: where Triton joins requests, it knows no tensors that have a
+number for each row and nothing else, such as `token_length`.
+
 With `--onnx FOLDER` (of `keras-txl export onnx ... --flavour hidden`) a third
 one, `NAME_onnx`, is for Triton's ONNX backend, whose implicit state carries
-memory from request to request without any Python. It was not run where the
-others were tested, for want of that backend.
+memory from request to request without any Python: a request has `token_ids`
+and `token_length` of one row. Triton itself has read that configuration and
+planned sequences by it; it was not executed where the others were tested, for
+want of that backend.
 """
 
 import argparse
@@ -35,13 +41,15 @@ TYPES = {
     "int8": "TYPE_INT8",
 }
 
-MOST_ROWS = 64
-"""Requests of different sequences that wait together for the backend."""
-
 SEQUENCE = """\
 sequence_batching {
   max_sequence_idle_microseconds: 600000000
   oldest { max_candidate_sequences: 1024 }
+BODY}
+"""
+
+# Of the Python backend alone: inputs of the ONNX model are those of `hidden`.
+CONTROLS = """\
   control_input [
     { name: "START" control [
       { kind: CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ] } ] },
@@ -50,7 +58,6 @@ sequence_batching {
     { name: "CORRID" control [
       { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_INT64 } ] }
   ]
-STATES}
 """
 
 
@@ -86,18 +93,19 @@ def states(inputs: dict[str, Any]) -> str:
     return "  state [\n" + ",\n".join(told) + "\n  ]\n"
 
 
-def write_model(folder: Path, config: str) -> Path:
-    """Write the configuration of a model; gives its version folder."""
+def write_model(folder: Path, config: str, *files: Path) -> None:
+    """Write a model: its configuration, its files in version 1."""
     version = folder / "1"
     version.mkdir(parents=True)
     (folder / "config.pbtxt").write_text(config)
-    return version
+    for file in files:
+        shutil.copy(file, version / file.name)
 
 
-def python_config(
-    folder: Path, signature: str, body: str, max_batch_size: int = 0
-) -> str:
-    """Configuration of a model of the Python backend."""
+def write_python_model(
+    place: Path, folder: Path, signature: str, body: str, most_rows: int
+) -> None:
+    """Write a model of the Python backend."""
     parameters = {
         "folder": str(folder.absolute()),
         "signature": signature,
@@ -108,8 +116,10 @@ def python_config(
         f'parameters {{ key: "{key}" value {{ string_value: "{value}" }} }}\n'
         for key, value in parameters.items()
     )
-    head = f'backend: "python"\nmax_batch_size: {max_batch_size}\n'
-    return head + body + told
+    head = f'backend: "python"\nmax_batch_size: {most_rows}\n'
+    here = Path(__file__).parent
+    write_model(place, head + body + told, here / "joined_requests.py")
+    shutil.copy(here / "triton_model.py", place / "1" / "model.py")
 
 
 def main() -> None:
@@ -119,6 +129,12 @@ def main() -> None:
     parser.add_argument("repository", type=Path, help="a new folder")
     parser.add_argument("--name", help="of the model (default: as exported)")
     parser.add_argument("--onnx", type=Path, help="folder of ONNX, hidden")
+    parser.add_argument(
+        "--most-requests",
+        type=int,
+        default=64,
+        help="of sequences that run together (default: 64)",
+    )
     options = parser.parse_args()
     name = options.name or options.folder.absolute().parent.name
     step = keras_txl.export.read_manifest(options.folder)["signatures"]["step"]
@@ -127,18 +143,14 @@ def main() -> None:
 
     body = tensors("input", step["inputs"], [-1])
     body += tensors("output", step["outputs"], [-1])
-    config = python_config(options.folder, "step", body)
-    version = write_model(options.repository / name, config)
-    shutil.copy(
-        Path(__file__).with_name("triton_model.py"), version / "model.py"
-    )
+    place = options.repository / name
+    write_python_model(place, options.folder, "step", body, 0)
 
     body = tensors("input", ids, []) + tensors("output", logits, [])
-    body += SEQUENCE.replace("STATES", "")
-    config = python_config(options.folder, "session", body, MOST_ROWS)
-    version = write_model(options.repository / f"{name}_session", config)
-    shutil.copy(
-        Path(__file__).with_name("triton_model.py"), version / "model.py"
+    body += SEQUENCE.replace("BODY", CONTROLS)
+    place = options.repository / f"{name}_session"
+    write_python_model(
+        place, options.folder, "session", body, options.most_requests
     )
 
     if options.onnx:
@@ -151,9 +163,9 @@ def main() -> None:
         config = 'backend: "onnxruntime"\nmax_batch_size: 0\n'
         config += tensors("input", segment, [1])
         config += tensors("output", logits, [1])
-        config += SEQUENCE.replace("STATES", states(memory))
-        version = write_model(options.repository / f"{name}_onnx", config)
-        shutil.copy(options.onnx / "model.onnx", version / "model.onnx")
+        config += SEQUENCE.replace("BODY", states(memory))
+        place = options.repository / f"{name}_onnx"
+        write_model(place, config, *sorted(options.onnx.glob("model.onnx*")))
     print(f"wrote {options.repository}")
 
 

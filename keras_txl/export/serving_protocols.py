@@ -5,9 +5,12 @@ Only the gRPC client needs a package (`tensorflow-serving-api`).
 
 import json
 import os
+import struct
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from collections.abc import Sequence
+from http.client import HTTPException
 from typing import Any
 
 import numpy as np
@@ -21,6 +24,8 @@ KSERVE_TYPES = {
     "int8": "INT8",
     "object": "BYTES",
 }
+NUMPY_TYPES = {kserve: name for name, kserve in KSERVE_TYPES.items()}
+HEAD_LENGTH = "Inference-Header-Content-Length"
 
 
 class RequestError(ValueError):
@@ -101,7 +106,7 @@ class TensorFlowServingRest:
             "signature_name": signature,
             "inputs": {k: _to_json(value) for k, value in inputs.items()},
         }
-        outputs = _post(self.url, body, self.timeout)["outputs"]
+        outputs = _post(self.url, body, self.timeout)[0]["outputs"]
         if not isinstance(outputs, dict):
             outputs = {"output": outputs}
         return {name: _from_json(value) for name, value in outputs.items()}
@@ -133,7 +138,7 @@ class KServeV1:
             "signature_name": signature,
             "instances": [dict(zip(columns, row, strict=True)) for row in rows],
         }
-        predictions = _post(self.url, body, self.timeout)["predictions"]
+        predictions = _post(self.url, body, self.timeout)[0]["predictions"]
         if not isinstance(predictions[0], dict):
             predictions = [{"output": value} for value in predictions]
         return {
@@ -153,6 +158,9 @@ class KServeV2:
         model: name of the model.
         timeout: seconds for one request.
         parameters: of every request.
+        binary: bool. Numbers travel as bytes behind the JSON, an extension
+            that KServe and Triton have and that is many times faster.
+            `False`: as text, which every server reads.
     """
 
     def __init__(
@@ -161,34 +169,47 @@ class KServeV2:
         model: str,
         timeout: float = 60.0,
         parameters: Mapping[str, Any] | None = None,
+        binary: bool = True,
     ) -> None:
         self.url = f"{address.rstrip('/')}/v2/models/{model}/infer"
         self.timeout = timeout
         self.parameters = dict(parameters or {})
+        self.binary = binary
 
     def predict(
         self, signature: str, inputs: Mapping[str, Array]
     ) -> dict[str, Array]:
         """Run a signature, see `TensorFlowServingRest.predict`."""
-        body = {
-            "parameters": {"signature_name": signature, **self.parameters},
-            "inputs": [
-                {
-                    "name": name,
-                    "shape": list(value.shape),
-                    "datatype": _kserve_type(name, value),
-                    "data": _flat(value),
-                }
-                for name, value in inputs.items()
-            ],
-        }
-        types = {kserve: name for name, kserve in KSERVE_TYPES.items()}
-        return {
-            output["name"]: np.array(
-                output["data"], types[output["datatype"]]
-            ).reshape(output["shape"])
-            for output in _post(self.url, body, self.timeout)["outputs"]
-        }
+        tensors, behind = [], []
+        for name, value in inputs.items():
+            tensor: dict[str, Any] = {
+                "name": name,
+                "shape": list(value.shape),
+                "datatype": _kserve_type(name, value),
+            }
+            if self.binary:
+                behind.append(_to_bytes(value))
+                size = {"binary_data_size": len(behind[-1])}
+                tensor["parameters"] = size
+            else:
+                tensor["data"] = _flat(value)
+            tensors.append(tensor)
+        parameters = {"signature_name": signature, **self.parameters}
+        if self.binary:
+            parameters["binary_data_output"] = True
+        body = {"parameters": parameters, "inputs": tensors}
+        answer, content = _post(self.url, body, self.timeout, behind)
+        outputs = {}
+        for output in answer["outputs"]:
+            dtype = NUMPY_TYPES[output["datatype"]]
+            if "data" in output:
+                values = np.array(output["data"], dtype)
+            else:
+                size = output["parameters"]["binary_data_size"]
+                values = _from_bytes(content[:size], dtype)
+                content = content[size:]
+            outputs[output["name"]] = values.reshape(output["shape"])
+        return outputs
 
 
 class TensorFlowServingGrpc:
@@ -277,21 +298,27 @@ def _kserve_type(name: str, value: Array) -> str:
     return KSERVE_TYPES[value.dtype.name]
 
 
-def _post(url: str, body: dict[str, Any], timeout: float) -> Any:
-    request = urllib.request.Request(
-        url,
-        json.dumps(body).encode(),
-        {"Content-Type": "application/json"},
-    )
+def _post(
+    url: str, body: dict[str, Any], timeout: float, behind: Sequence[Any] = ()
+) -> tuple[Any, memoryview]:
+    """Send JSON and the bytes behind it; what comes back is the same."""
+    head = json.dumps(body).encode()
+    headers = {"Content-Type": "application/json"}
+    if behind:
+        headers[HEAD_LENGTH] = str(len(head))
+        headers["Content-Type"] = "application/octet-stream"
+    request = urllib.request.Request(url, b"".join([head, *behind]), headers)
     try:
         with urllib.request.urlopen(request, timeout=timeout) as answer:
-            return json.load(answer)
+            content = answer.read()
+            size = int(answer.headers.get(HEAD_LENGTH, len(content)))
+            return json.loads(content[:size]), memoryview(content)[size:]
     except urllib.error.HTTPError as error:
         told = error.read().decode("utf-8", "replace")
         if error.code in (502, 503, 504):
             raise ServerUnavailableError(told) from error
         raise RequestError(told) from error
-    except (OSError, ValueError) as error:
+    except (OSError, HTTPException, ValueError) as error:
         # Also an answer that was cut off.
         raise ServerUnavailableError(f"{url}: {error}") from error
 
@@ -301,6 +328,26 @@ def _flat(value: Array) -> list[Any]:
         return [_text(item) for item in value.ravel()]
     flat: list[Any] = value.ravel().tolist()
     return flat
+
+
+def _to_bytes(value: Array) -> bytes:
+    """Numbers in little-endian order, strings behind their lengths."""
+    if value.dtype != object:
+        return value.astype(value.dtype.newbyteorder("<")).tobytes()
+    texts = [_text(item).encode() for item in value.ravel()]
+    return b"".join(struct.pack("<I", len(text)) + text for text in texts)
+
+
+def _from_bytes(content: memoryview, dtype: str) -> Array:
+    if dtype != "object":
+        numbers = np.frombuffer(content, np.dtype(dtype).newbyteorder("<"))
+        return numbers.astype(dtype)
+    texts = []
+    while content:
+        (size,) = struct.unpack_from("<I", content)
+        texts.append(bytes(content[4 : 4 + size]))
+        content = content[4 + size :]
+    return np.array(texts, object)
 
 
 def _to_json(value: Array) -> Any:

@@ -157,7 +157,7 @@ class TransformerXLWordTokenizer(VocabularyTokenizer):
 
     def decode_ids(self, ids: Sequence[int]) -> str:
         text = " ".join([self._shown[token] for token in ids])
-        for pattern, new in self._line_patterns():
+        for pattern, new in self.line_patterns():
             text = re.sub(pattern, new, text)
         return text
 
@@ -189,11 +189,11 @@ class TransformerXLWordTokenizer(VocabularyTokenizer):
         texts = tf.strings.reduce_join(
             tf.gather(tf.constant(self._shown), ids), axis=-1, separator=" "
         )
-        for pattern, new in self._line_patterns():
+        for pattern, new in self.line_patterns():
             texts = tf.strings.regex_replace(texts, pattern, new)
         return texts
 
-    def _line_patterns(self) -> list[tuple[str, str]]:
+    def line_patterns(self) -> list[tuple[str, str]]:
         """Replacements that turn words between spaces into lines."""
         if self.end_of_line_token is None:
             return []

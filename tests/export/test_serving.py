@@ -1,5 +1,8 @@
 """Clients: sessions over HTTP, retries, errors; servers in other processes."""
 
+import socket
+import threading
+
 import numpy as np
 import pytest
 
@@ -191,6 +194,28 @@ def test_text_that_is_no_utf8_is_refused_by_the_client(served):
         server.predict(
             "generate_text", {"prompts": np.array([b"\xff"], object)}
         )
+
+
+def test_an_answer_that_breaks_off_is_asked_for_again():
+    """The server dies while it writes, at first in the JSON."""
+    answer = b'{"outputs": {"memory": [[0.0]], "memory_length": [0]}}'
+    head = b"HTTP/1.0 200 OK\r\nContent-Length: %d\r\n\r\n" % len(answer)
+    whole = head + answer
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve():
+            for sent in (whole[:-20], head, b"", whole):
+                with listening.accept()[0] as connection:
+                    connection.recv(2**16)
+                    connection.sendall(sent)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        server = TensorFlowServingRest(address, "tiny")
+        session = StreamSession(server, attempts=4, wait=0.0)
+        thread.join()
+    assert session.memory["memory_length"].tolist() == [0]
 
 
 def test_no_server_at_all_is_said_after_the_attempts():

@@ -1,8 +1,14 @@
-"""OpenVINO reads the version folder as it is."""
+"""OpenVINO reads the version folder: `step` as it is, `score` as its default.
+
+It knows one signature of a folder, `serving_default`.
+"""
+
+import shutil
 
 import numpy as np
 import openvino
 import pytest
+from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from keras_txl.export.check import expected_values
 from keras_txl.export.check import replay
@@ -10,16 +16,32 @@ from keras_txl.export.check import replay
 pytestmark = pytest.mark.backend("tensorflow")
 
 M = 6
+EXACT = {"INFERENCE_PRECISION_HINT": "f32"}
 
 
-def test_the_default_signature_equals_keras(exported):
-    lm, folder = exported
+def compiled(folder):
+    """A function from arrays to arrays, both by the names of the signature."""
     core = openvino.Core()
-    model = core.read_model(str(folder))
-    names = {name for port in model.inputs for name in port.get_names()}
-    assert {"token_ids", "token_length", "memory", "memory_length"} <= names
-    exact = {"INFERENCE_PRECISION_HINT": "f32"}
-    compiled = core.compile_model(model, "CPU", exact)
+    model = core.compile_model(core.read_model(str(folder)), "CPU", EXACT)
+
+    def run(inputs):
+        return {
+            name: value.copy()
+            for port, value in model(inputs).to_dict().items()
+            for name in port.get_names()
+        }
+
+    return run
+
+
+def test_step_and_score_equal_keras(exported, tmp_path):
+    lm, folder = exported
+    scores = shutil.copytree(folder, tmp_path / "score")
+    saved = SavedModel.FromString((scores / "saved_model.pb").read_bytes())
+    signatures = saved.meta_graphs[0].signature_def
+    signatures["serving_default"].CopyFrom(signatures["score"])
+    (scores / "saved_model.pb").write_bytes(saved.SerializeToString())
+    step_of, score_of = compiled(folder), compiled(scores)
 
     def start(rows):
         return {
@@ -29,14 +51,16 @@ def test_the_default_signature_equals_keras(exported):
 
     def step(inputs, memory):
         segment = {k: inputs[k] for k in ("token_ids", "token_length")}
-        found = compiled({**segment, **memory}).to_dict()
+        stepped = step_of({**segment, **memory})
+        scored = score_of({**segment, **memory, "targets": inputs["targets"]})
+        new = {name: stepped[f"new_{name}"] for name in memory}
+        for name in memory:
+            np.testing.assert_allclose(scored[f"new_{name}"], new[name], 1e-4)
         outputs = {
-            name: value
-            for port, value in found.items()
-            for name in port.get_names()
+            "logits": stepped["logits"],
+            "token_losses": scored["token_losses"],
         }
-        new = {name: outputs[f"new_{name}"].copy() for name in memory}
-        return {"logits": outputs["logits"], **new}, new
+        return {**outputs, **new}, new
 
     errors = replay(expected_values(lm, M), start, step, 1e-4, "OpenVINO")
-    assert set(errors) == {"logits", "memory", "memory_length"}
+    assert set(errors) == {"logits", "token_losses", "memory", "memory_length"}

@@ -19,8 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime_genai
-from transformer_xl import decode
-from transformer_xl import encode
+from transformer_xl import Text
 from transformer_xl import parse_arguments
 from transformer_xl import read_manifest
 from transformer_xl import sampling_of
@@ -124,8 +123,11 @@ def main() -> None:
         stream = GenerativeStream(options.folder, options.seed)
         if options.load_memory:
             stream.load_memory(options.load_memory)
-        ids = encode(options.prompt, stream.manifest)
-        say(decode(stream.generate_ids(ids, **sampling_of(options))))
+        text = Text(options.folder, stream.manifest)
+        ids = text.encode(options.prompt)
+        before = [*stream.history, *ids]
+        said = stream.generate_ids(ids, **sampling_of(options))
+        say(text.decode_stream(said, before))
         if options.save_memory:
             stream.save_memory(options.save_memory)
     except (ValueError, KeyError, OSError, RuntimeError) as error:

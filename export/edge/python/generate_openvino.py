@@ -19,9 +19,8 @@ import numpy as np
 import openvino
 from openvino import _offline_transformations as transformations
 from transformer_xl import Random
-from transformer_xl import decode
+from transformer_xl import Text
 from transformer_xl import draw
-from transformer_xl import encode
 from transformer_xl import parse_arguments
 from transformer_xl import read_manifest
 from transformer_xl import sampling_of
@@ -147,8 +146,11 @@ def main() -> None:
         model = StatefulModel(options.folder, options.seed, options.threads)
         if options.load_memory:
             model.load_memory(options.load_memory)
-        ids = encode(options.prompt, model.manifest)
-        say(decode(model.generate_ids(ids, **sampling_of(options))))
+        text = Text(options.folder, model.manifest)
+        ids = text.encode(options.prompt)
+        before = [*model.unread, *ids]
+        said = model.generate_ids(ids, **sampling_of(options))
+        say(text.decode_stream(said, before))
         if options.save_memory:
             model.save_memory(options.save_memory)
     except (ValueError, KeyError, OSError) as error:
