@@ -41,6 +41,8 @@ TYPES = {
     "int8": "TYPE_INT8",
 }
 
+SEGMENT = ("token_ids", "token_length")
+
 SEQUENCE = """\
 sequence_batching {
   max_sequence_idle_microseconds: 600000000
@@ -70,7 +72,7 @@ def tensors(kind: str, specs: dict[str, Any], rows: list[int]) -> str:
     ragged = "" if rows or kind == "output" else " allow_ragged_batch: true"
     told = []
     for name, spec in specs.items():
-        dims = [-1 if size is None else size for size in spec["shape"]]
+        dims = [s if isinstance(s, int) else -1 for s in spec["shape"]]
         told.append(
             f'  {{ name: "{name}" data_type: {TYPES[spec["dtype"]]} '
             f"dims: {[*rows, *dims[1:]]}{ragged} }}"
@@ -154,12 +156,15 @@ def main() -> None:
     )
 
     if options.onnx:
-        segment = {**ids, "token_length": step["inputs"]["token_length"]}
+        told = keras_txl.export.read_manifest(options.onnx)
+        step = told["signatures"]["step"]
+        segment = {name: step["inputs"][name] for name in SEGMENT}
         memory = {
             key: spec
             for key, spec in step["inputs"].items()
-            if key.startswith("memory")
+            if key not in SEGMENT
         }
+        logits = {"logits": step["outputs"]["logits"]}
         config = 'backend: "onnxruntime"\nmax_batch_size: 0\n'
         config += tensors("input", segment, [1])
         config += tensors("output", logits, [1])

@@ -25,6 +25,7 @@ KSERVE = {
     "BOOL": "bool",
     "BYTES": "object",
 }
+HEAD_LENGTH = "Inference-Header-Content-Length"
 
 
 class Runner:
@@ -67,6 +68,23 @@ def to_json(value):
     return value.tolist()
 
 
+def to_bytes(value):
+    if value.dtype != object:
+        return value.tobytes()
+    return b"".join(len(x).to_bytes(4, "little") + x for x in value.ravel())
+
+
+def of_bytes(content, dtype):
+    if dtype != "object":
+        return np.frombuffer(content, dtype)
+    texts = []
+    while content:
+        end = 4 + int.from_bytes(content[:4], "little")
+        texts.append(content[4:end])
+        content = content[end:]
+    return np.array(texts, object)
+
+
 class Handler(BaseHTTPRequestHandler):
     runner = None
 
@@ -74,37 +92,18 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(200, {})
 
     def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        length = int(self.headers["Content-Length"])
+        head = self.rfile.read(int(self.headers.get(HEAD_LENGTH, length)))
+        self.behind = self.rfile.read(length - len(head))
         try:
-            self.answer(200, self.predict(body))
+            self.answer(200, *self.predict(json.loads(head)))
         except Exception as error:
             self.answer(400, {"error": str(error)})
 
     def predict(self, body):
         name = body.get("signature_name")
         if self.path.startswith("/v2/"):
-            name = body["parameters"]["signature_name"]
-            inputs = {
-                one["name"]: np.array(
-                    [x.encode() for x in one["data"]]
-                    if one["datatype"] == "BYTES"
-                    else one["data"],
-                    KSERVE[one["datatype"]],
-                ).reshape(one["shape"])
-                for one in body["inputs"]
-            }
-            types = {dtype: kserve for kserve, dtype in KSERVE.items()}
-            return {
-                "outputs": [
-                    {
-                        "name": key,
-                        "shape": list(value.shape),
-                        "datatype": types[value.dtype.name],
-                        "data": to_json(value.ravel()),
-                    }
-                    for key, value in self.runner.run(name, inputs).items()
-                ]
-            }
+            return self.predict_v2(body)
         if "instances" in body:
             names = body["instances"][0]
             inputs = {
@@ -116,19 +115,50 @@ class Handler(BaseHTTPRequestHandler):
                 dict(zip(columns, row, strict=True))
                 for row in zip(*columns.values(), strict=True)
             ]
-            return {"predictions": rows}
+            return ({"predictions": rows},)
         outputs = self.runner.run(name, body["inputs"])
         outputs = {key: to_json(value) for key, value in outputs.items()}
         if len(outputs) == 1:  # as TensorFlow Serving does
             (outputs,) = outputs.values()
-        return {"outputs": outputs}
+        return ({"outputs": outputs},)
 
-    def answer(self, status, body):
+    def predict_v2(self, body):
+        """JSON, and bytes behind it for tensors that tell their size."""
+        inputs, behind = {}, []
+        for one in body["inputs"]:
+            if "data" in one:
+                values = [
+                    x.encode() if isinstance(x, str) else x for x in one["data"]
+                ]
+                array = np.array(values, KSERVE[one["datatype"]])
+            else:
+                size = one["parameters"]["binary_data_size"]
+                content, self.behind = self.behind[:size], self.behind[size:]
+                array = of_bytes(content, KSERVE[one["datatype"]])
+            inputs[one["name"]] = array.reshape(one["shape"])
+        parameters = body["parameters"]
+        found = self.runner.run(parameters["signature_name"], inputs)
+        types = {dtype: kserve for kserve, dtype in KSERVE.items()}
+        outputs = []
+        for key, value in found.items():
+            told = {"name": key, "shape": list(value.shape)}
+            told["datatype"] = types[value.dtype.name]
+            if parameters.get("binary_data_output"):
+                behind.append(to_bytes(value))
+                told["parameters"] = {"binary_data_size": len(behind[-1])}
+            else:
+                told["data"] = to_json(value.ravel())
+            outputs.append(told)
+        return {"outputs": outputs}, b"".join(behind)
+
+    def answer(self, status, body, behind=b""):
         content = json.dumps(body).encode()
         self.send_response(status)
-        self.send_header("Content-Length", str(len(content)))
+        if behind:
+            self.send_header(HEAD_LENGTH, str(len(content)))
+        self.send_header("Content-Length", str(len(content + behind)))
         self.end_headers()
-        self.wfile.write(content)
+        self.wfile.write(content + behind)
 
     def log_message(self, *_):
         pass

@@ -2,6 +2,7 @@
 
 import socket
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -22,7 +23,12 @@ from tests.export.stream_cases import read_sessions
 pytestmark = pytest.mark.backend("tensorflow")
 
 M = 6
-PROTOCOLS = [TensorFlowServingRest, KServeV1, KServeV2]
+PROTOCOLS = {
+    "TensorFlow Serving": TensorFlowServingRest,
+    "KServe v1": KServeV1,
+    "KServe v2": KServeV2,
+    "KServe v2 in JSON": partial(KServeV2, binary=False),
+}
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +43,7 @@ def served(exported):
         yield process, f"http://127.0.0.1:{port}"
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
 def test_interleaved_sessions_equal_keras(expected, served, protocol):
     sessions = {"first": 1, "unequal_rows": 3}
     if protocol is TensorFlowServingRest:
@@ -107,7 +113,7 @@ def test_sessions_go_on_elsewhere_and_forget_on_demand(served):
         StreamSession(server, 1, memory=first.memory)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
 def test_text_is_continued_over_each_protocol(exported, served, protocol):
     lm, _ = exported
     server = protocol(served[1], "tiny")

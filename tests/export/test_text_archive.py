@@ -10,6 +10,7 @@ from keras_txl.export.serving import generate_text
 from keras_txl.models import TransformerXLCausalLMPreprocessor
 from keras_txl.tokenizers import TransformerXLCharacterTokenizer
 from keras_txl.tokenizers import TransformerXLWordTokenizer
+from keras_txl.tokenizers import train_tokenizer
 
 pytestmark = pytest.mark.backend("tensorflow")
 
@@ -40,6 +41,34 @@ def test_word_pieces_live_in_a_second_archive(make_lm, tmp_path):
     settings = {"temperature": 0.0, "max_new_tokens": 2}
     (text,) = generate_text(server, ["The ships"], **settings)
     assert text.startswith("the ships")
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "operation"),
+    [
+        ("byte-pair", 264, "RegexSplitWithOffsets"),
+        ("sentence-piece", 270, "SentencepieceOp"),
+    ],
+)
+def test_byte_pairs_and_pieces_live_in_a_second_archive(
+    make_lm, tmp_path, kind, size, operation
+):
+    tale = ["the ship sails, the wind turns\n"] * 9
+    tokenizer = train_tokenizer(kind, tale, vocabulary_size=size)
+    lm = make_lm(vocabulary_size=tokenizer.vocabulary_size(), num_layers=1)
+    lm.preprocessor = TransformerXLCausalLMPreprocessor(tokenizer)
+    export_saved_model(lm, tmp_path / "tale")
+    second = tmp_path / "tale_text" / "1"
+    assert operation in verify_manifest(second)["foreign_operations"]
+    lm.compile(sampler="greedy")
+    prompts = ["the ship", "wind é"]
+    settings = {"temperature": 0.0, "max_new_tokens": 3}
+    texts = generate_text(LocalSavedModel(second), prompts, **settings)
+    for prompt, text in zip(prompts, texts, strict=True):
+        length = len(tokenizer(prompt)) + 3
+        assert text == lm.generate(
+            prompt, max_length=length, stop_token_ids=None
+        )
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,14 @@ def streams_of(count):
     ]
 
 
-def assert_streams_equal_keras(lm, streams, logits):
+def assert_streams_equal_keras(lm, streams, logits, error=1e-5):
     """`logits` of the last segments are those of each stream, read alone."""
     for number in range(0, len(streams), 7):
         memory = lm.initial_memory(1)
         for segment in streams[number]:
             wanted, memory = lm.step(segment[None], memory)
-        np.testing.assert_allclose(logits[number], wanted, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(
+            logits[number], wanted, rtol=error, atol=error
+        )
     ends = {tuple(np.round(values[0, -1], 3)) for values in logits}
     assert len(ends) == len(streams)

@@ -24,17 +24,27 @@ pytestmark = pytest.mark.backend("tensorflow")
 ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "export" / "serving"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+DOUBLE = Path(__file__).with_name("onnx_backend_double.py")
 M = 6
 
 
 @pytest.fixture(scope="module")
-def repository(exported, tmp_path_factory):
+def repository(exported, trained, tmp_path_factory):
+    """With a double of the ONNX backend, which the wheel has not."""
     folder = tmp_path_factory.mktemp("triton") / "repository"
     subprocess.run(
-        [sys.executable, RECIPES / "triton_repository.py", exported[1], folder],
+        [sys.executable, RECIPES / "triton_repository.py", exported[1], folder]
+        + ["--onnx", trained[2]["hidden"]],
         check=True,
         env=ENVIRONMENT,
         stdout=subprocess.DEVNULL,
+    )
+    # Triton looks for a backend beside the model first.
+    library = folder / "tiny_onnx" / "libtriton_onnxruntime.so"
+    subprocess.run(
+        ["g++", "-shared", "-fPIC", DOUBLE.with_suffix(".cc"), "-o", library]
+        + [f'-DPYTHON="{sys.executable}"', f'-DSCRIPT="{DOUBLE}"'],
+        check=True,
     )
     return folder
 
@@ -94,13 +104,13 @@ def test_fifty_sessions_do_not_mix_and_outlive_the_server(exported, served):
     assert_streams_equal_keras(exported[0], streams, logits)
 
 
-def test_sequences_on_the_server_do_not_mix(exported, served):
-    streams = streams_of(50)
+def read_sequences(address, model, streams, more=lambda ids: {}):
+    """Logits of the last segments; the server has the memory."""
 
     def read(number, index):
         server = KServeV2(
-            served[1],
-            "tiny_session",
+            address,
+            model,
             parameters={
                 "sequence_id": number + 1,
                 "sequence_start": index == 0,
@@ -108,12 +118,33 @@ def test_sequences_on_the_server_do_not_mix(exported, served):
             },
         )
         ids = streams[number][index][None].astype("int32")
-        return server.predict("step", {"token_ids": ids})["logits"]
+        inputs = {"token_ids": ids, **more(ids)}
+        return server.predict("step", inputs)["logits"]
 
     with ThreadPoolExecutor(8) as pool:
         for index in range(3):
-            logits = list(pool.map(lambda n: read(n, index), range(50)))
+            logits = list(
+                pool.map(lambda n: read(n, index), range(len(streams)))
+            )
+    return logits
+
+
+def test_sequences_on_the_server_do_not_mix(exported, served):
+    streams = streams_of(50)
+    logits = read_sequences(served[1], "tiny_session", streams)
     assert_streams_equal_keras(exported[0], streams, logits)
+
+
+def test_implicit_state_is_the_memory_of_an_onnx_model(trained, served):
+    """Triton reads our configuration and keeps the state; see the double."""
+    streams = streams_of(20)
+    logits = read_sequences(
+        served[1],
+        "tiny_onnx",
+        streams,
+        lambda ids: {"token_length": np.array([ids.shape[1]], "int32")},
+    )
+    assert_streams_equal_keras(trained[0], streams, logits, 1e-4)
 
 
 def test_bad_requests_are_refused_in_words(served):
