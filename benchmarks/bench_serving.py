@@ -8,8 +8,10 @@ A model with random weights is exported, and each session, in a thread of its
 own, sends segments one after the other with memory in every request. `local`
 is the file in this process, without a server; `together` is the same with the
 rows of all sessions in one call: what joining waiting requests can reach at
-most. `kserve` and `triton` are the recipes under export/serving, over HTTP, in
-another process on the same machine; none of the two joins requests.
+most. The others are the recipes under export/serving, over HTTP, in another
+process on the same machine. `kserve` and `sequences` (memory in Triton, by
+sequence) join requests that wait, `kserve-alone` and `sequences-alone` are the
+same without it; `triton`, with memory of the client, cannot.
 """
 
 import argparse
@@ -41,7 +43,10 @@ SERVERS = {
     "local": "tensorflow",
     "together": "tensorflow",
     "kserve": "kserve",
+    "kserve-alone": "kserve",
     "triton": "pytriton",
+    "sequences": "pytriton",
+    "sequences-alone": "pytriton",
 }
 
 
@@ -61,6 +66,23 @@ class StepOnly:
             name: np.zeros([rows, *spec["shape"][1:]], spec["dtype"])
             for name, spec in self.shapes.items()
         }
+
+
+class Sequence:
+    """A stream whose memory stays in Triton."""
+
+    def __init__(self, address: str, number: int) -> None:
+        parameters = {"sequence_id": number, "sequence_start": True}
+        self.server = serving.KServeV2(
+            address, "bench_session", parameters=parameters
+        )
+
+    def step(self, segment: list[list[int]]) -> Any:
+        """Read a segment."""
+        inputs = {"token_ids": np.array(segment, "int32")}
+        logits = self.server.predict("step", inputs)["logits"]
+        self.server.parameters["sequence_start"] = False
+        return logits
 
 
 def main() -> None:
@@ -132,19 +154,24 @@ def running(name: str, folder: Path, scratch: Path) -> Iterator[Any]:
         port = probe.getsockname()[1]
     address = f"http://127.0.0.1:{port}"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    words = {
-        "kserve": ["kserve_server.py", folder, "--name", "bench"]
-        + ["--http_port", port, "--enable_grpc", "false"],
-        "triton": ["run_triton.py", scratch / "triton", "--http-port", port],
-    }[name]
-    if name == "triton":
-        make = [RECIPES / "triton_repository.py", folder, scratch / "triton"]
+    recipe, _, alone = name.partition("-")
+    most = "1" if alone else "64"
+    words: list[Any]
+    if recipe == "kserve":
+        words = ["kserve_server.py", folder, "--name", "bench"]
+        words += ["--http_port", port, "--enable_grpc", "false"]
+        words += ["--most-requests", most]
+    else:
+        place = scratch / name
+        make: list[Any] = [RECIPES / "triton_repository.py", folder, place]
+        make += ["--most-requests", most]
         subprocess.run(
             [sys.executable, *map(str, make)],
             env=environment,
             check=True,
             stdout=subprocess.DEVNULL,
         )
+        words = ["run_triton.py", place, "--http-port", port]
     process = subprocess.Popen(
         [sys.executable, RECIPES / words[0], *map(str, words[1:])],
         env=environment,
@@ -153,6 +180,9 @@ def running(name: str, folder: Path, scratch: Path) -> Iterator[Any]:
     )
     try:
         wait_for(f"{address}/v2/health/ready")
+        if recipe == "sequences":
+            yield address
+            return
         shapes = keras_txl.export.read_manifest(folder)["signatures"]
         memory = shapes["initial_memory"]["outputs"]
         yield StepOnly(serving.KServeV2(address, "bench"), memory)
@@ -182,9 +212,14 @@ def cell(
     rows, threads = (sessions, 1) if joined else (1, sessions)
     each = max(options.requests // sessions, 1)
     segment = [[0] * options.segment_length] * rows
-    streams = [serving.StreamSession(server, rows) for _ in range(threads)]
+    streams = [
+        Sequence(server, 1000 * sessions + number)
+        if isinstance(server, str)
+        else serving.StreamSession(server, rows)
+        for number in range(threads)
+    ]
 
-    def read(stream: serving.StreamSession) -> list[float]:
+    def read(stream: Any) -> list[float]:
         samples = []
         for _ in range(each):
             begin = time.perf_counter()
@@ -218,7 +253,7 @@ def summary(result: dict[str, Any]) -> str:
     """A line for one cell."""
     quantiles = statistics.quantiles(result["samples"], n=100)
     return (
-        f"{result['server']:9} {result['sessions']:3} sessions "
+        f"{result['server']:15} {result['sessions']:3} sessions "
         f"{result['segments_per_second']:8.1f} segments/s, latency p50 "
         f"{1e3 * quantiles[49]:.1f} ms, p99 {1e3 * quantiles[98]:.1f} ms"
     )
