@@ -73,6 +73,14 @@ class HiddenRunner:
         return {"logits": logits, **state}, state
 
 
+def _names_of_rows(num_layers: int) -> list[str]:
+    return [
+        f"{index}.{part}"
+        for index in range(num_layers)
+        for part in ("key", "value")
+    ]
+
+
 class KeyValueRunner:
     """Memory as keys and values of the past.
 
@@ -89,11 +97,7 @@ class KeyValueRunner:
         model = manifest["model"]
         self.memory_length = model["memory_length"]
         self.slot_shape = (model["num_heads"], 0, model["head_dim"])
-        self.names = [
-            f"{index}.{part}"
-            for index in range(model["num_layers"])
-            for part in ("key", "value")
-        ]
+        self.names = _names_of_rows(model["num_layers"])
 
     def start(self, rows: int) -> Any:
         """The state of `rows` streams that have read nothing."""
@@ -134,11 +138,7 @@ class RingRunner:
         model = manifest["model"]
         self.memory_length = model["memory_length"]
         self.slots = (model["num_heads"], self.memory_length, model["head_dim"])
-        self.names = [
-            f"{index}.{part}"
-            for index in range(model["num_layers"])
-            for part in ("key", "value")
-        ]
+        self.names = _names_of_rows(model["num_layers"])
 
     def start(self, rows: int) -> Any:
         """The state of `rows` streams that have read nothing."""

@@ -1,5 +1,7 @@
 """Many streams at once, each of its own tokens and segment lengths."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 
 
@@ -9,6 +11,22 @@ def streams_of(count):
         np.random.default_rng(number).integers(256, size=[3, 1 + number % 7])
         for number in range(count)
     ]
+
+
+def read_while_the_server_dies(sessions, streams, process):
+    """Logits of the last segments; the server is killed after the first."""
+
+    def step(session, stream, index):
+        return session.step([stream[index]])
+
+    with ThreadPoolExecutor(16) as pool:
+        for index in range(3):
+            if index == 1:
+                process.kill()
+                process.start_later()
+            at = [index] * len(streams)
+            logits = list(pool.map(step, sessions, streams, at))
+    return logits
 
 
 def assert_streams_equal_keras(lm, streams, logits, error=1e-5):

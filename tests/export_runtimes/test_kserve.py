@@ -19,6 +19,7 @@ from tests.export.servers import free_port
 from tests.export.stream_cases import read_sessions
 from tests.export_runtimes.http_servers import HttpServer
 from tests.export_runtimes.streams import assert_streams_equal_keras
+from tests.export_runtimes.streams import read_while_the_server_dies
 from tests.export_runtimes.streams import streams_of
 
 pytestmark = pytest.mark.backend("tensorflow")
@@ -59,17 +60,7 @@ def test_fifty_sessions_at_once_do_not_mix_and_outlive_the_server(
                 lambda _: StreamSession(server, attempts=11, wait=0.1), streams
             )
         )
-        for index in range(3):
-            if index == 1:
-                process.kill()
-                process.start_later()
-            logits = list(
-                pool.map(
-                    lambda session, stream: session.step([stream[index]]),
-                    sessions,
-                    streams,
-                )
-            )
+    logits = read_while_the_server_dies(sessions, streams, process)
     assert_streams_equal_keras(exported[0], streams, logits)
 
 

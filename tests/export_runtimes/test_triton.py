@@ -17,6 +17,7 @@ from tests.export.servers import free_port
 from tests.export.stream_cases import read_sessions
 from tests.export_runtimes.http_servers import HttpServer
 from tests.export_runtimes.streams import assert_streams_equal_keras
+from tests.export_runtimes.streams import read_while_the_server_dies
 from tests.export_runtimes.streams import streams_of
 
 pytestmark = pytest.mark.backend("tensorflow")
@@ -89,18 +90,7 @@ def test_fifty_sessions_do_not_mix_and_outlive_the_server(exported, served):
     server = StepOnly(KServeV2(address, "tiny"))
     streams = streams_of(50)
     sessions = [StreamSession(server, attempts=11, wait=0.1) for _ in streams]
-    with ThreadPoolExecutor(16) as pool:
-        for index in range(3):
-            if index == 1:
-                process.kill()
-                process.start_later()
-            logits = list(
-                pool.map(
-                    lambda session, stream: session.step([stream[index]]),
-                    sessions,
-                    streams,
-                )
-            )
+    logits = read_while_the_server_dies(sessions, streams, process)
     assert_streams_equal_keras(exported[0], streams, logits)
 
 
