@@ -33,4 +33,4 @@ if "EDGE_NODE_MODULES" not in os.environ:  # packages of Node.js
 if shutil.which("chromium") is None:
     collect_ignore += IN_A_BROWSER
 if shutil.which("g++") is None:
-    collect_ignore.append("test_native_loader.py")
+    collect_ignore += ["test_native_loader.py", "test_triton.py"]
