@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from keras_txl.checks import check_integer
+from keras_txl.export.onnx_file import LARGEST_FILE
 from keras_txl.export.onnx_folding import fold_constants
 from keras_txl.export.onnx_signature import Graph
 
@@ -125,6 +126,12 @@ def _fill_in_weights(model: Any, weights: Sequence[Any]) -> None:
             continue
         model.graph.input.remove(value)
         array = np.asarray(ops.convert_to_numpy(weight.value))
+        if array.nbytes > LARGEST_FILE:  # even where it lies in another file
+            raise ValueError(
+                "A matrix must be smaller than 2 GB for ONNX. Received: "
+                f"{weight.path} of {array.nbytes} bytes. Use a smaller "
+                "vocabulary, or cutoffs that split it."
+            )
         _rename_value(model, value.name, weight.path)
         model.graph.initializer.append(
             numpy_helper.from_array(array, weight.path)

@@ -31,8 +31,8 @@ def test_its_paths_are_those_of_an_export(exported, repository, tmp_path):
     ports = [run[i + 1] for i, word in enumerate(run) if word == "-p"]
     assert ports == ["8500:8500", "8501:8501"]
 
-    lines = [line.split(None, 1) for line in text.splitlines() if line.strip()]
-    told = {key: value for key, value in lines if key.isupper()}
+    lines = [line for line in text.splitlines() if line[:1] not in ("#", "")]
+    told = dict(line.split(None, 1) for line in lines)
     assert told["FROM"] == "tensorflow/serving"
     source, place = told["COPY"].split()
     assert source == folder.name

@@ -30,7 +30,7 @@ M = 6
 
 
 @pytest.fixture(scope="module")
-def repository(exported, trained, tmp_path_factory):
+def models(exported, trained, tmp_path_factory):
     """With a double of the ONNX backend, which the wheel has not."""
     folder = tmp_path_factory.mktemp("triton") / "repository"
     subprocess.run(
@@ -51,9 +51,9 @@ def repository(exported, trained, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def served(repository):
+def served(models):
     port = free_port()
-    words = [sys.executable, RECIPES / "run_triton.py", repository]
+    words = [sys.executable, RECIPES / "run_triton.py", models]
     words += ["--http-port", port]
     address = f"http://127.0.0.1:{port}"
     server = HttpServer(words, f"{address}/v2/health/ready", ENVIRONMENT)
