@@ -83,6 +83,8 @@ class GenerateTextSignature:
             outputs["token_ids"], outputs["token_length"]
         )
         texts = self.tokenizer.detokenize(_without(ragged, [start]))
+        # Tokens may end inside of a character; clients expect text.
+        texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")
         return {"texts": tf.ensure_shape(texts, [None])}
 
 

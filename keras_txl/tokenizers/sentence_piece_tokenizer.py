@@ -2,6 +2,8 @@
 
 import hashlib
 import os
+import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,7 @@ class TransformerXLSentencePieceTokenizer(
         if isinstance(proto, (str, os.PathLike)):
             proto = Path(proto).read_bytes()
         super().__init__(proto=proto, **kwargs)
+        self._graph: Callable[[], Any] = lambda: None
         self.start_token_id = None
         self.end_token_id = None
         self.pad_token_id = 0
@@ -65,11 +68,16 @@ class TransformerXLSentencePieceTokenizer(
         """Load the model again for a new graph.
 
         `keras.utils.set_random_seed` clears TensorFlow's kernels, one of
-        which owns the model that TensorFlow Text loaded.
+        which owns the model that TensorFlow Text loaded. A graph keeps one
+        for all its calls: what is exported must still be an attribute.
         """
         import tensorflow as tf
 
-        if not tf.executing_eagerly():
+        if tf.executing_eagerly():
+            return
+        graph = tf.compat.v1.get_default_graph()
+        if self._graph() is not graph:
+            self._graph = weakref.ref(graph)
             with tf.init_scope():
                 self.set_proto(self.proto)
 

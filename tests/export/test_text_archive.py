@@ -1,6 +1,8 @@
 """Where the text signature lives: beside the others, or apart if the
 tokenizer is made of another library's operations."""
 
+import re
+
 import pytest
 
 from keras_txl.export import export_saved_model
@@ -47,7 +49,7 @@ def test_word_pieces_live_in_a_second_archive(make_lm, tmp_path):
     ("kind", "size", "operation"),
     [
         ("byte-pair", 264, "RegexSplitWithOffsets"),
-        ("sentence-piece", 270, "SentencepieceOp"),
+        ("sentence-piece", 290, "SentencepieceTokenizeOp"),
     ],
 )
 def test_byte_pairs_and_pieces_live_in_a_second_archive(
@@ -66,9 +68,9 @@ def test_byte_pairs_and_pieces_live_in_a_second_archive(
     texts = generate_text(LocalSavedModel(second), prompts, **settings)
     for prompt, text in zip(prompts, texts, strict=True):
         length = len(tokenizer(prompt)) + 3
-        assert text == lm.generate(
-            prompt, max_length=length, stop_token_ids=None
-        )
+        expected = lm.generate(prompt, max_length=length, stop_token_ids=None)
+        # Bytes that are no character may be one sign together or one each.
+        assert re.sub("\ufffd+", "?", text) == re.sub("\ufffd+", "?", expected)
 
 
 @pytest.mark.parametrize(
