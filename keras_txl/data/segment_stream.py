@@ -290,14 +290,11 @@ class SegmentStream(OrderedDataset):
         """
         import tensorflow as tf
 
-        shape = (self.num_rows, self.segment_length)
-        ids = tf.TensorSpec(shape, tf.int32)
         dataset = tf.data.Dataset.from_generator(
             self.__iter__,
-            output_signature=(
-                {"token_ids": ids, "document_ids": ids},
-                ids,
-                tf.TensorSpec(shape, tf.float32),
+            output_signature=tf.nest.map_structure(
+                lambda array: tf.TensorSpec(array.shape, array.dtype),
+                self.segment(0),
             ),
         )
         # Without its length Keras warns at the end of the first epoch.

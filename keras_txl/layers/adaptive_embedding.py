@@ -95,22 +95,22 @@ class AdaptiveEmbedding(keras.layers.Layer):
         ]
 
     def build(self, token_ids_shape: Any = None) -> None:
-        # Without autocast, low precision would copy whole tables to read a
-        # few rows, and gradients would be summed in it.
         sizes = [last - first for first, last in self.bins]
         if self.div_val == 1:
             sizes = [self.vocabulary_size]
-        self.tables = [
-            self.add_weight(
-                name=f"table_{index}",
-                shape=(size, width),
-                initializer=_copy(self.embeddings_initializer),
-                autocast=False,
+        # Layers, which Keras can quantize and adapt.
+        self.table_layers = [
+            make_table(
+                index,
+                (size, width),
+                self.embeddings_initializer,
+                self.dtype_policy,
             )
             for index, (size, width) in enumerate(
                 zip(sizes, self.widths, strict=False)
             )
         ]
+        # Without autocast, low precision would sum gradients in it.
         self.projections = []
         if self.div_val > 1 or self.embedding_dim != self.hidden_dim:
             self.projections = [
@@ -124,22 +124,26 @@ class AdaptiveEmbedding(keras.layers.Layer):
             ]
         self.built = True
 
+    @property
+    def tables(self) -> list[Any]:
+        """Rows of each bin (V_i, E_i); computed, if they are quantized."""
+        return [table_rows(layer) for layer in self.table_layers]
+
     def call(self, token_ids: Tensor) -> Tensor:
         token_ids = ops.cast(token_ids, "int32")
         if self.div_val == 1:
-            return self._project(ops.take(self.tables[0], token_ids, axis=0), 0)
+            return self._project(self.table_layers[0](token_ids), 0)
         total = None
         for index, (first, last) in enumerate(self.bins):
             inside = ops.logical_and(token_ids >= first, token_ids < last)
             rows = ops.where(inside, token_ids - first, 0)
-            embedded = ops.take(self.tables[index], rows, axis=0)
+            embedded = self.table_layers[index](rows)
             embedded = ops.where(inside[..., None], embedded, 0)
             embedded = self._project(embedded, index)  # (B, T, D)
             total = embedded if total is None else total + embedded
         return total
 
     def _project(self, embedded: Tensor, index: int) -> Tensor:
-        embedded = ops.cast(embedded, self.compute_dtype)
         if not self.projections:
             return embedded
         kernel = ops.cast(self.projections[index], self.compute_dtype)
@@ -165,6 +169,37 @@ class AdaptiveEmbedding(keras.layers.Layer):
                 self.projection_initializer
             ),
         }
+
+
+def make_table(
+    index: int, shape: tuple[int, int], initializer: Any, dtype: Any
+) -> keras.layers.Embedding:
+    """A built layer that holds the rows of one bin.
+
+    Args:
+        index: int. Which bin.
+        shape: `(V_i, E_i)`.
+        initializer: of the rows.
+        dtype: Keras dtype policy.
+
+    Returns:
+        A layer whose rows `table_rows` gives.
+    """
+    layer = keras.layers.Embedding(
+        *shape,
+        embeddings_initializer=_copy(initializer),
+        dtype=dtype,
+        name=f"table_{index}",
+    )
+    layer.build()
+    return layer
+
+
+def table_rows(layer: keras.layers.Embedding) -> Any:
+    """All rows (V_i, E_i) of a table; computed, if they are quantized."""
+    if layer.quantization_mode is None:
+        return layer.embeddings
+    return layer(ops.arange(layer.input_dim, dtype="int32"))
 
 
 def _initializer(initializer: Any, stddev: float) -> Any:

@@ -17,6 +17,8 @@ from keras_txl.aliases import Tensor
 from keras_txl.checks import check_optional_integer
 from keras_txl.checks import check_tied_projections
 from keras_txl.layers.adaptive_embedding import AdaptiveEmbedding
+from keras_txl.layers.adaptive_embedding import make_table
+from keras_txl.layers.adaptive_embedding import table_rows
 from keras_txl.layers.linear_token_losses import at_least_float32
 from keras_txl.layers.linear_token_losses import default_chunk
 from keras_txl.layers.linear_token_losses import linear_token_losses
@@ -115,13 +117,16 @@ class AdaptiveSoftmax(keras.layers.Layer):
             "cluster_bias", (len(embedding.cutoffs),), "zeros"
         )
         self.bias = self._weight("bias", (embedding.vocabulary_size,), "zeros")
-        self.tables = None
+        self.table_layers: list[Any] = []
         if not self.tie_embeddings:
-            self.tables = [
-                self._weight(
-                    f"table_{index}", table.shape, self.kernel_initializer
+            self.table_layers = [
+                make_table(
+                    index,
+                    (layer.input_dim, layer.output_dim),
+                    self.kernel_initializer,
+                    policy_of(layer),
                 )
-                for index, table in enumerate(embedding.tables)
+                for index, layer in enumerate(embedding.table_layers)
             ]
         self.projections: list[Any] = []
         if embedding.projections:
@@ -138,6 +143,11 @@ class AdaptiveSoftmax(keras.layers.Layer):
                 )
             ]
         self.built = True
+
+    @property
+    def tables(self) -> list[Any]:
+        """Rows of each bin of its own; computed, if they are quantized."""
+        return [table_rows(layer) for layer in self.table_layers]
 
     def _weight(self, name: str, shape: Any, initializer: Any) -> Any:
         initializer = keras.initializers.get(initializer)
@@ -234,7 +244,7 @@ class AdaptiveSoftmax(keras.layers.Layer):
         """
         embedding = self.embedding
         cutoffs = list(embedding.cutoffs)
-        tables = embedding.tables if self.tables is None else self.tables
+        tables = self.tables or embedding.tables
         if embedding.div_val == 1:
             # One split: its gradient is one table, not one for each bin.
             tables = ops.split(ops.convert_to_tensor(tables[0]), cutoffs)
@@ -290,6 +300,14 @@ class AdaptiveSoftmax(keras.layers.Layer):
             config["embedding"]
         )
         return cls(**config)
+
+
+def policy_of(layer: keras.layers.Layer) -> Any:
+    """The dtype policy of a layer, also where a map holds it by its path."""
+    policy = layer.dtype_policy
+    if isinstance(policy, keras.dtype_policies.DTypePolicyMap):
+        return policy[layer.path]
+    return policy
 
 
 def _log_softmax(

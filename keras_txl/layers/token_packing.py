@@ -57,12 +57,13 @@ class PackTokens(keras.layers.Layer):
     """Brings the valid tokens of each row to the front.
 
     Call arguments:
-        token_ids: int tensor of shape `(batch_size, segment_length)`.
+        token_ids: int tensor of shape `(batch_size, segment_length)`, or
+            float features with one more axis.
         document_ids: int tensor of that shape, -1 on padding.
 
     Returns:
         Packed `token_ids`, packed `document_ids`, and `restore`, the place of
-        each original token in the packed row; all int32 of that shape.
+        each original token in the packed row; int32 but for features.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -82,10 +83,9 @@ class PackTokens(keras.layers.Layer):
     def compute_output_spec(
         self, token_ids: Tensor, document_ids: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        first, second, third = (
-            keras.KerasTensor(token_ids.shape, dtype="int32") for _ in range(3)
-        )
-        return first, second, third
+        places = keras.KerasTensor(document_ids.shape, dtype="int32")
+        packed = keras.KerasTensor(token_ids.shape, dtype=token_ids.dtype)
+        return packed, keras.KerasTensor(document_ids.shape, "int32"), places
 
 
 @keras.saving.register_keras_serializable(package="keras_txl")

@@ -1,4 +1,4 @@
-"""The Transformer-XL without a head: token ids in, hidden states out.
+"""The Transformer-XL without a head: ids or features in, hidden states out.
 
 The functional graph (memory in `SegmentMemory` layers) and
 `call_with_memory` (memory as a value, see `value_memory.py`) take the same
@@ -34,6 +34,8 @@ from keras_txl.models.position_scheme import make_position_scheme
 from keras_txl.models.stateful_model import StatefulModelMixin
 from keras_txl.models.token_embedding import check_vocabulary
 from keras_txl.models.token_embedding import make_token_embedding
+from keras_txl.models.token_inputs import FEATURES
+from keras_txl.models.token_inputs import TOKEN_IDS
 from keras_txl.models.token_inputs import normalize_inputs
 from keras_txl.models.value_memory import ValueMemoryMixin
 
@@ -46,7 +48,7 @@ relative_values share_attention_biases normalize_first activation
 layer_norm_epsilon initializer_range attention_logit_cap dropout
 attention_dropout memory_dropout memory_layer_norm head_diversity
 tie_embeddings cutoffs div_val tie_projections loss_chunk num_sampled
-remat attend_empty_memory memory_dtype
+remat attend_empty_memory memory_dtype feature_dim
 """.split()
 
 Remember = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -62,7 +64,7 @@ class TransformerXLBackbone(
     """A Transformer-XL: blocks with relative positions and segment memory.
 
     Args:
-        vocabulary_size: int. Number of token ids.
+        vocabulary_size: int. Number of token ids. `None` with `feature_dim`.
         num_layers: int.
         num_heads: int.
         hidden_dim: int. Even residual width D.
@@ -124,13 +126,18 @@ class TransformerXLBackbone(
         attend_empty_memory: bool. Attend to memory slots that hold nothing,
             as zeros (the released TensorFlow code and Hugging Face).
         memory_dtype: dtype in which memory is kept.
+        feature_dim: int. Width C of the vectors (sensors, audio frames,
+            events) that the model reads instead of token ids; a projection
+            stands for the token embedding.
         dtype: Keras dtype policy of the computation.
         **kwargs: `name` and `trainable`.
 
     Call arguments:
         inputs: int ids of shape `(batch_size, segment_length)`, or a dict
             with `token_ids` and optionally `document_ids` (-1 is padding) and
-            `padding_mask`, each of that shape.
+            `padding_mask`, each of that shape. With `feature_dim` a float
+            tensor `features` of shape `(batch_size, segment_length,
+            feature_dim)` takes the place of the ids.
         training: bool. Chooses the memory bank and turns dropout on.
 
     Returns:
@@ -154,7 +161,7 @@ class TransformerXLBackbone(
 
     def __init__(
         self,
-        vocabulary_size: int,
+        vocabulary_size: int | None,
         num_layers: int,
         num_heads: int,
         hidden_dim: int,
@@ -191,11 +198,11 @@ class TransformerXLBackbone(
         remat: bool = False,
         attend_empty_memory: bool = False,
         memory_dtype: str = "float32",
+        feature_dim: int | None = None,
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
         check_keywords(type(self).__name__, kwargs, ("name", "trainable"))
-        check_integer("vocabulary_size", vocabulary_size, 1)
         check_integer("num_layers", num_layers, 1)
         check_integer("hidden_dim", hidden_dim, 2)
         check_integer("num_heads", num_heads, 1)
@@ -214,6 +221,7 @@ class TransformerXLBackbone(
             tie_projections,
             loss_chunk,
             num_sampled,
+            feature_dim,
         )
 
         # === Layers ===
@@ -232,6 +240,7 @@ class TransformerXLBackbone(
             tie_projections,
             initializer,
             dtype,
+            feature_dim,
         )
         self.embedding_dropout = keras.layers.Dropout(
             dropout, dtype=dtype, name="embedding_dropout"
@@ -316,11 +325,11 @@ class TransformerXLBackbone(
     get_layout_map = staticmethod(get_layout_map)
 
     def normalize_inputs(self, inputs: Any) -> dict[str, Tensor]:
-        return normalize_inputs(inputs)
+        return normalize_inputs(inputs, self.feature_dim)
 
-    def embed(self, token_ids: Tensor, training: bool | None = None) -> Tensor:
-        """Scaled token embeddings: int ids (B, T) to floats (B, T, D)."""
-        hidden = self.token_embedding(token_ids)  # (B, T, E)
+    def embed(self, values: Tensor, training: bool | None = None) -> Tensor:
+        """Scaled embeddings (B, T, D) of ids (B, T) or features (B, T, C)."""
+        hidden = self.token_embedding(values)  # (B, T, E)
         if self.embedding_projection is not None:
             hidden = self.embedding_projection(hidden)  # (B, T, D)
         return self.embedding_dropout(
@@ -341,10 +350,11 @@ class TransformerXLBackbone(
         attention_window: int | None = None,
     ) -> Tensor:
         """All layers; `remember` gives the context of each block."""
-        token_ids, document_ids, restore = self.pack_tokens(
-            inputs["token_ids"], inputs["document_ids"]
+        name = TOKEN_IDS if self.feature_dim is None else FEATURES
+        values, document_ids, restore = self.pack_tokens(
+            inputs[name], inputs["document_ids"]
         )
-        hidden = self.embed(token_ids, training)  # (B, T, D)
+        hidden = self.embed(values, training)  # (B, T, D)
         relative_encoding = attention_mask = None
         for index, block in enumerate(self.transformer_layers):
             context, length = remember(index, hidden, document_ids)

@@ -87,6 +87,13 @@ class TransformerXLCausalLM(
         **kwargs: Any,
     ) -> None:
         check_keywords("TransformerXLCausalLM", kwargs, KEYWORDS)
+        if backbone.vocabulary_size is None:
+            raise ValueError(
+                "A language model needs a backbone with a vocabulary. "
+                f"Received: feature_dim={backbone.feature_dim}. Put a head of "
+                "your own on `backbone.output`, in a "
+                "`keras_txl.models.StatefulModel`."
+            )
 
         # === Layers ===
         self.backbone = backbone
@@ -178,11 +185,6 @@ class TransformerXLCausalLM(
             config.update(self.token_metrics.compile_config())
         return config
 
-    def compile_from_config(self, config: dict[str, Any]) -> None:
-        self.compile(**keras.saving.deserialize_keras_object(config))
-        if self.optimizer is not None:
-            self.optimizer.build(self.trainable_variables)
-
     def compute_loss(
         self,
         x: Any = None,
@@ -242,6 +244,13 @@ class TransformerXLCausalLM(
             largest = np.array([stream.largest_id])
             check_range("documents", largest, vocabulary_size)
         return functools.partial(getattr(keras.Model, name), self)
+
+    def get_quantization_layer_structure(self, mode: str) -> Any:
+        """What Keras runs to calibrate `"gptq"` and `"awq"`: without memory."""
+        return {
+            "pre_block_layers": [self.backbone.embed],
+            "sequential_blocks": self.backbone.transformer_layers,
+        }
 
     # === Saving ===
     @classmethod

@@ -9,12 +9,15 @@ import keras
 
 from keras_txl.aliases import Tensor
 from keras_txl.layers.segment_memory import SegmentMemory
+from keras_txl.models.token_inputs import FEATURES
+from keras_txl.models.token_inputs import TOKEN_IDS
 
 
 class LayerMemoryMixin:
     """The graph of a model whose `run` asks for contexts."""
 
     memory_layers: list[SegmentMemory]
+    feature_dim: int | None
     run: Any
 
     def build_graph(
@@ -28,10 +31,12 @@ class LayerMemoryMixin:
             context, length = memory_layers[index](hidden, document_ids)
             return context, length
 
-        inputs = {
-            name: keras.Input((None,), dtype="int32", name=name)
-            for name in ("token_ids", "document_ids")
-        }
+        if self.feature_dim is None:
+            values = keras.Input((None,), dtype="int32", name=TOKEN_IDS)
+        else:
+            values = keras.Input((None, self.feature_dim), name=FEATURES)
+        document_ids = keras.Input((None,), dtype="int32", name="document_ids")
+        inputs = {values.name: values, "document_ids": document_ids}
         return inputs, self.run(inputs, remember, training=None)
 
     def graph_for_batch(

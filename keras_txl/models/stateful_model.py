@@ -17,6 +17,7 @@ from keras_txl.layers.memory_bank import check_bank
 from keras_txl.layers.segment_memory import SegmentMemory
 from keras_txl.models.kept_variables import kept_variables
 from keras_txl.models.kept_variables import synchronize
+from keras_txl.models.quantization import QuantizationMixin
 from keras_txl.models.replicas import prepare_for_replicas
 from keras_txl.models.replicas import scope_of
 from keras_txl.models.replicas import trainable_strategy
@@ -31,13 +32,16 @@ from keras_txl.models.shared_batches import shares_batches
 from keras_txl.models.start_at_step import as_list
 from keras_txl.models.start_at_step import fit_from_step
 from keras_txl.models.start_at_step import start_among
+from keras_txl.models.token_inputs import FEATURES
+from keras_txl.models.token_inputs import TOKEN_IDS
+from keras_txl.models.token_inputs import normalize_inputs
 from keras_txl.models.training_data import batches_per_pass
 from keras_txl.models.training_data import is_array_data
 from keras_txl.models.training_data import rows_of_first_batch
 from keras_txl.models.training_data import steady_validation_data
 
 
-class StatefulModelMixin:
+class StatefulModelMixin(QuantizationMixin):
     """What a functional model with `SegmentMemory` layers needs.
 
     It stands before the `keras.Model` class among the bases. The model trains
@@ -48,6 +52,8 @@ class StatefulModelMixin:
 
     layers: list[Any]
     variables: list[Any]
+    trainable_variables: list[Any]
+    optimizer: Any
 
     def normalize_inputs(self, inputs: Any) -> Any:
         """Bring any accepted form of input to the form of the graph."""
@@ -114,6 +120,11 @@ class StatefulModelMixin:
         base: Any = super()
         base.compile(*args, **kwargs)
         prepare_for_replicas(self)
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        if self.optimizer is not None:
+            self.optimizer.build(self.trainable_variables)
 
     @marks_training
     def fit(
@@ -350,7 +361,25 @@ class StatefulModel(StatefulModelMixin, keras.Model):
     outputs = keras.layers.Dense(1)(context)
     model = keras_txl.models.StatefulModel(inputs, outputs)
     ```
+
+    A head of one's own on a backbone:
+    ```python
+    hidden = backbone(backbone.input)
+    outputs = keras.layers.Dense(3)(hidden)
+    model = keras_txl.models.StatefulModel(backbone.input, outputs)
+    ```
     """
+
+    def normalize_inputs(self, inputs: Any) -> Any:
+        """On the inputs of a backbone: fill in what is missing, as it does."""
+        graph = self.input
+        if not isinstance(graph, dict) or "document_ids" not in graph:
+            return inputs
+        if set(graph) == {FEATURES, "document_ids"}:
+            return normalize_inputs(inputs, graph[FEATURES].shape[-1])
+        if set(graph) == {TOKEN_IDS, "document_ids"}:
+            return normalize_inputs(inputs)
+        return inputs
 
 
 def memories_of(model: Any) -> Iterator[SegmentMemory]:

@@ -10,6 +10,7 @@ import keras
 
 from keras_txl.checks import check_cutoffs
 from keras_txl.checks import check_div_val
+from keras_txl.checks import check_integer
 from keras_txl.checks import check_optional_integer
 from keras_txl.checks import check_tied_projections
 from keras_txl.layers.adaptive_embedding import AdaptiveEmbedding
@@ -17,15 +18,16 @@ from keras_txl.layers.embedding_projection import EmbeddingProjection
 
 
 def check_vocabulary(
-    vocabulary_size: int,
+    vocabulary_size: Any,
     embedding_dim: int,
     cutoffs: Any,
     div_val: int,
     tie_projections: Any,
     loss_chunk: int | None,
     num_sampled: int | None,
+    feature_dim: int | None = None,
 ) -> tuple[int, ...] | None:
-    """Check what a backbone is told about large vocabularies.
+    """Check what a backbone is told about its vocabulary, or features.
 
     Args:
         vocabulary_size: int.
@@ -35,6 +37,7 @@ def check_vocabulary(
         tie_projections: None, bool or list of bool.
         loss_chunk: int or `None`.
         num_sampled: int or `None`.
+        feature_dim: int or `None`.
 
     Returns:
         The cutoffs as ints, or `None`.
@@ -42,6 +45,23 @@ def check_vocabulary(
     Raises:
         ValueError: if they do not fit together.
     """
+    if feature_dim is not None:
+        check_integer("feature_dim", feature_dim, 1)
+        of_ids = {
+            "vocabulary_size": vocabulary_size,
+            "cutoffs": cutoffs,
+            "loss_chunk": loss_chunk,
+            "num_sampled": num_sampled,
+        }
+        for name, value in of_ids.items():
+            if value is not None:
+                raise ValueError(
+                    f"`{name}` must be None with `feature_dim`: there are no "
+                    f"token ids. Received: {name}={value}, feature_dim="
+                    f"{feature_dim}. Leave one of them out."
+                )
+        return None
+    check_integer("vocabulary_size", vocabulary_size, 1)
     if cutoffs is not None:
         cutoffs = check_cutoffs(cutoffs, vocabulary_size)
     num_tails = 0 if cutoffs is None else len(cutoffs)
@@ -71,7 +91,7 @@ def check_vocabulary(
 
 
 def make_token_embedding(
-    vocabulary_size: int,
+    vocabulary_size: Any,
     embedding_dim: int,
     hidden_dim: int,
     cutoffs: tuple[int, ...] | None,
@@ -80,6 +100,7 @@ def make_token_embedding(
     tie_projections: bool | list[bool] | None,
     initializer: Callable[[], Any],
     dtype: Any,
+    feature_dim: int | None = None,
 ) -> tuple[Any, EmbeddingProjection | None]:
     """The token embedding, and the projection behind it if it needs one.
 
@@ -93,11 +114,20 @@ def make_token_embedding(
         tie_projections: None, bool or list of bool.
         initializer: makes a new initializer of the weights.
         dtype: Keras dtype policy.
+        feature_dim: int C of features in place of ids, or `None`.
 
     Returns:
         An `AdaptiveEmbedding`, which projects by itself, and `None`; or a
-        `ReversibleEmbedding` and a projection where E differs from D.
+        `ReversibleEmbedding` and a projection where E differs from D; or, for
+        features, a `Dense` and `None`.
     """
+    if feature_dim is not None:
+        return keras.layers.Dense(
+            hidden_dim,
+            kernel_initializer=initializer(),
+            dtype=dtype,
+            name="feature_projection",
+        ), None
     if cutoffs is not None:
         return AdaptiveEmbedding(
             vocabulary_size,

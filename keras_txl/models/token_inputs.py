@@ -1,6 +1,6 @@
-"""The one door through which token ids enter a model.
+"""The one door through which token ids or features enter a model.
 
-Axes: B rows, T segment.
+Axes: B rows, T segment, C features.
 """
 
 from typing import Any
@@ -11,68 +11,106 @@ from keras import ops
 
 from keras_txl.aliases import Tensor
 
-KEYS = ("token_ids", "document_ids", "padding_mask")
+TOKEN_IDS = "token_ids"
+FEATURES = "features"
 
 
-def normalize_inputs(inputs: Any) -> dict[str, Tensor]:
-    """Bring any accepted form of input to `token_ids` and `document_ids`.
+def normalize_inputs(
+    inputs: Any, feature_dim: int | None = None
+) -> dict[str, Tensor]:
+    """Bring any accepted form of input to its two tensors.
 
     Args:
         inputs: int ids of shape `(batch, segment_length)`, or a dict with
             `token_ids` and, optionally, `document_ids` (int, -1 is padding;
             missing: one document) and `padding_mask` (bool, `False` is
             padding), each of that shape.
+        feature_dim: int. Width of the vectors that stand in place of ids:
+            `features` is then a float tensor of shape `(batch,
+            segment_length, feature_dim)`. `None`: ids.
 
     Returns:
         Dict of int32 tensors `token_ids` and `document_ids` of shape
-        `(batch, segment_length)`.
+        `(batch, segment_length)`, or with `features` in place of `token_ids`.
 
     Raises:
-        ValueError: if `token_ids` is missing, a key is unknown, or the shapes
-            differ.
+        ValueError: if the ids or features are missing, a key is unknown, or
+            the shapes differ.
     """
+    name = TOKEN_IDS if feature_dim is None else FEATURES
     if not isinstance(inputs, dict):
-        inputs = {"token_ids": inputs}
-    unknown = sorted(set(inputs) - set(KEYS))
-    if unknown or "token_ids" not in inputs:
+        inputs = {name: inputs}
+    unknown = sorted(set(inputs) - {name, "document_ids", "padding_mask"})
+    if unknown or name not in inputs:
+        came = "token ids" if feature_dim is None else "features"
         raise ValueError(
-            "`inputs` must be token ids, or a dict with `token_ids` and "
+            f"`inputs` must be {came}, or a dict with `{name}` and "
             "optionally `document_ids` and `padding_mask`. "
             f"Received: keys={sorted(inputs)}. Rename or remove "
-            f"{unknown or 'nothing, but add token_ids'}."
+            f"{unknown or f'nothing, but add {name}'}."
         )
-    token_ids = _to_int32(inputs["token_ids"])
+    if feature_dim is None:
+        values = _to_dtype(inputs[name], "int32")
+        tokens = _check_token_ids(values)
+    else:
+        values = _to_dtype(inputs[name], "float32")
+        tokens = _check_features(values, feature_dim)
+    if inputs.get("document_ids") is None:
+        # Zeros, but made of the ids: constants would let TensorFlow count a
+        # segment into memory when it asks for one and the data have ended.
+        document_ids = tokens * 0
+    else:
+        document_ids = _to_dtype(inputs["document_ids"], "int32")
+        _check_shape("document_ids", document_ids, tokens, name)
+    if inputs.get("padding_mask") is not None:
+        keep = inputs["padding_mask"]
+        _check_shape("padding_mask", keep, tokens, name)
+        if not isinstance(keep, keras.KerasTensor):
+            keep = ops.convert_to_tensor(keep)
+        document_ids = ops.where(ops.cast(keep, "bool"), document_ids, -1)
+    if len(inputs) > 1:  # padding may hold anything, also no token at all
+        padding = document_ids < 0
+        if feature_dim is not None:
+            padding = ops.expand_dims(padding, -1)
+        values = ops.where(padding, 0, values)
+    return {
+        name: _to_dtype(values, "int32" if feature_dim is None else "float32"),
+        "document_ids": _to_dtype(document_ids, "int32"),
+    }
+
+
+def _check_token_ids(token_ids: Tensor) -> Tensor:
+    """Return ids (B, T); refuse another shape."""
     if len(token_ids.shape) != 2:
         raise ValueError(
             "`token_ids` must have shape (batch_size, segment_length). "
             f"Received: token_ids.shape={tuple(token_ids.shape)}. "
             "Add a batch dimension to a single text: ids[None]."
         )
-    if token_ids.shape[1] == 0:
+    _check_length("token_ids", token_ids)
+    return token_ids
+
+
+def _check_features(features: Tensor, feature_dim: int) -> Tensor:
+    """Return zeros (B, T) made of features (B, T, C), whatever they hold."""
+    shape = tuple(features.shape)
+    if len(shape) != 3 or shape[2] != feature_dim:
         raise ValueError(
-            "`token_ids` must hold at least one token a row. Received: "
-            f"token_ids.shape={tuple(token_ids.shape)}. Leave empty segments "
+            "`features` must have shape (batch_size, segment_length, "
+            f"{feature_dim}). Received: features.shape={shape}. Add a batch "
+            "dimension to a single series: features[None]."
+        )
+    _check_length("features", features)
+    return ops.cast(ops.isnan(features[..., 0]), "int32") * 0
+
+
+def _check_length(name: str, values: Tensor) -> None:
+    if values.shape[1] == 0:
+        raise ValueError(
+            f"`{name}` must hold at least one token a row. Received: "
+            f"{name}.shape={tuple(values.shape)}. Leave empty segments "
             "out: they change nothing."
         )
-    if inputs.get("document_ids") is None:
-        # Zeros, but made of the ids: constants would let TensorFlow count a
-        # segment into memory when it asks for one and the data have ended.
-        document_ids = token_ids * 0
-    else:
-        document_ids = _to_int32(inputs["document_ids"])
-        _check_shape("document_ids", document_ids, token_ids)
-    if inputs.get("padding_mask") is not None:
-        keep = inputs["padding_mask"]
-        _check_shape("padding_mask", keep, token_ids)
-        if not isinstance(keep, keras.KerasTensor):
-            keep = ops.convert_to_tensor(keep)
-        document_ids = ops.where(ops.cast(keep, "bool"), document_ids, -1)
-    if len(inputs) > 1:  # padding may hold anything, also no token at all
-        token_ids = ops.where(document_ids < 0, 0, token_ids)
-    return {
-        "token_ids": _to_int32(token_ids),
-        "document_ids": _to_int32(document_ids),
-    }
 
 
 def normalize_targets(targets: Any, token_ids: Tensor) -> Tensor:
@@ -88,7 +126,7 @@ def normalize_targets(targets: Any, token_ids: Tensor) -> Tensor:
     Raises:
         ValueError: if the shapes differ.
     """
-    targets = _to_int32(targets)
+    targets = _to_dtype(targets, "int32")
     _check_shape("targets", targets, token_ids)
     return targets
 
@@ -139,23 +177,26 @@ def check_range(name: str, ids: np.ndarray, vocabulary_size: int) -> None:
         )
 
 
-def _to_int32(values: Any) -> Tensor:
+def _to_dtype(values: Any, dtype: str) -> Tensor:
     if not isinstance(values, keras.KerasTensor):
         values = ops.convert_to_tensor(values)
-    if keras.backend.standardize_dtype(values.dtype) == "int32":
+    if keras.backend.standardize_dtype(values.dtype) == dtype:
         return values
-    return ops.cast(values, "int32")
+    return ops.cast(values, dtype)
 
 
-def _check_shape(name: str, values: Any, token_ids: Tensor) -> None:
+def _check_shape(
+    name: str, values: Any, tokens: Any, like: str = TOKEN_IDS
+) -> None:
     shape = tuple(getattr(values, "shape", ops.shape(values)))
-    expected = tuple(token_ids.shape)
+    expected = tuple(tokens.shape)
     same = len(shape) == len(expected) and all(
         a == b or a is None or b is None
         for a, b in zip(shape, expected, strict=True)
     )
     if not same:
+        each = "" if like == TOKEN_IDS else " without the last axis"
         raise ValueError(
-            f"`{name}` must have the shape of `token_ids`. Received: "
-            f"{name}.shape={shape}, token_ids.shape={expected}."
+            f"`{name}` must have the shape of `{like}`{each}. Received: "
+            f"{name}.shape={shape}, {like}.shape={expected}."
         )

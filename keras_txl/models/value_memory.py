@@ -89,7 +89,7 @@ class ValueMemoryMixin:
         """
         inputs = self.normalize_inputs(inputs)
         memory = check_memory(
-            memory, inputs["token_ids"], self.num_layers, self.hidden_dim
+            memory, inputs["document_ids"], self.num_layers, self.hidden_dim
         )
         value = ValueMemory(memory)
         hidden = self.run(inputs, value, training, attention_window)

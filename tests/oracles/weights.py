@@ -111,7 +111,7 @@ def adaptive_entries(embedding: Any, softmax: Any) -> Entries:
     groups = {
         "table": embedding.tables,
         "projection": embedding.projections,
-        "output_table": softmax.tables or (),
+        "output_table": softmax.tables,
         "output_projection": softmax.projections,
     }
     for name, variables in groups.items():
