@@ -17,6 +17,7 @@ from keras_txl.aliases import Tensor
 from keras_txl.checks import check_cutoffs
 from keras_txl.checks import check_div_val
 from keras_txl.checks import check_integer
+from keras_txl.layers.quantizable import Embedding
 
 
 @keras.saving.register_keras_serializable(package="keras_txl")
@@ -173,7 +174,7 @@ class AdaptiveEmbedding(keras.layers.Layer):
 
 def make_table(
     index: int, shape: tuple[int, int], initializer: Any, dtype: Any
-) -> keras.layers.Embedding:
+) -> Embedding:
     """A built layer that holds the rows of one bin.
 
     Args:
@@ -185,7 +186,7 @@ def make_table(
     Returns:
         A layer whose rows `table_rows` gives.
     """
-    layer = keras.layers.Embedding(
+    layer = Embedding(
         *shape,
         embeddings_initializer=_copy(initializer),
         dtype=dtype,
@@ -195,7 +196,7 @@ def make_table(
     return layer
 
 
-def table_rows(layer: keras.layers.Embedding) -> Any:
+def table_rows(layer: Embedding) -> Any:
     """All rows (V_i, E_i) of a table; computed, if they are quantized."""
     if layer.quantization_mode is None:
         return layer.embeddings

@@ -29,6 +29,7 @@ from keras_txl.layers.attention_softmax import masked_softmax
 from keras_txl.layers.distance_encoding import descending_distances
 from keras_txl.layers.distance_encoding import sinusoid
 from keras_txl.layers.head_similarity import head_similarity
+from keras_txl.layers.quantizable import EinsumDense
 from keras_txl.layers.relative_shift import shift_padded
 from keras_txl.layers.relative_shift import weights_by_distance
 
@@ -199,8 +200,8 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
 
     def _projection(
         self, name: str, equation: str, output_shape: tuple[int | None, ...]
-    ) -> keras.layers.EinsumDense:
-        layer = keras.layers.EinsumDense(
+    ) -> EinsumDense:
+        layer = EinsumDense(
             equation,
             output_shape=output_shape,
             kernel_initializer=copy_initializer(self.kernel_initializer),

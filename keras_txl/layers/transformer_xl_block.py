@@ -14,6 +14,7 @@ from keras_txl.checks import check_fraction
 from keras_txl.checks import check_integer
 from keras_txl.checks import check_optional_positive
 from keras_txl.layers.attention_biases import RelativeAttentionBiases
+from keras_txl.layers.quantizable import Dense
 from keras_txl.layers.relative_attention import RelativeMultiHeadAttention
 from keras_txl.layers.rematerialization import call_rematerialized
 
@@ -145,7 +146,7 @@ class TransformerXLBlock(keras.layers.Layer):
 
     def _dense(self, units: int, activation: Any, name: str) -> Any:
         initializer = self.kernel_initializer
-        return keras.layers.Dense(
+        return Dense(
             units,
             activation=activation,
             kernel_initializer=initializer.__class__.from_config(

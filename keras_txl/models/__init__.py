@@ -5,6 +5,8 @@ from keras_txl.models.causal_lm import TransformerXLCausalLM
 from keras_txl.models.causal_lm_preprocessor import (
     TransformerXLCausalLMPreprocessor,
 )
+from keras_txl.models.hub_upload import model_card
+from keras_txl.models.hub_upload import upload_to_hub
 from keras_txl.models.presets import PublishedConfiguration
 from keras_txl.models.presets import published_configuration
 from keras_txl.models.stateful_model import StatefulModel
@@ -29,5 +31,7 @@ __all__ = [
     "TransformerXLBackbone",
     "TransformerXLCausalLM",
     "TransformerXLCausalLMPreprocessor",
+    "model_card",
     "published_configuration",
+    "upload_to_hub",
 ]

@@ -6,8 +6,6 @@ Axes: B rows, T segment, E embedding width, D hidden width.
 from collections.abc import Callable
 from typing import Any
 
-import keras
-
 from keras_txl.checks import check_cutoffs
 from keras_txl.checks import check_div_val
 from keras_txl.checks import check_integer
@@ -15,6 +13,8 @@ from keras_txl.checks import check_optional_integer
 from keras_txl.checks import check_tied_projections
 from keras_txl.layers.adaptive_embedding import AdaptiveEmbedding
 from keras_txl.layers.embedding_projection import EmbeddingProjection
+from keras_txl.layers.quantizable import Dense
+from keras_txl.layers.quantizable import ReversibleEmbedding
 
 
 def check_vocabulary(
@@ -122,7 +122,7 @@ def make_token_embedding(
         features, a `Dense` and `None`.
     """
     if feature_dim is not None:
-        return keras.layers.Dense(
+        return Dense(
             hidden_dim,
             kernel_initializer=initializer(),
             dtype=dtype,
@@ -139,7 +139,7 @@ def make_token_embedding(
             dtype=dtype,
             name="token_embedding",
         ), None
-    table = keras.layers.ReversibleEmbedding(
+    table = ReversibleEmbedding(
         vocabulary_size,
         embedding_dim,
         tie_weights=tie_embeddings,
