@@ -4,6 +4,7 @@ After the test cases of KerasHub (`run_layer_test`, `run_serialization_test`,
 `run_precision_test`, `run_model_saving_test`), on public names alone.
 """
 
+import copy
 from dataclasses import dataclass
 from dataclasses import field
 from typing import Any
@@ -46,7 +47,8 @@ class ClassCase:
         """It is a fixed point, and all of it comes back."""
         made = self.make()
         config = made.get_config()
-        again = self.cls.from_config(config)
+        # KerasHub puts what it revives into the configuration it is given.
+        again = self.cls.from_config(copy.deepcopy(config))
         assert again.get_config() == config
         name = keras.saving.get_registered_name(self.cls)
         assert name == f"keras_txl>{self.cls.__name__}"
@@ -70,9 +72,9 @@ class ClassCase:
         keras.tree.map_structure(assert_alike, found, expected)
         again = self.cls.from_config(made.get_config())
         again(*self.inputs)
-        reset(again)
         again.set_weights(made.get_weights())
         reset(made)
+        reset(again)
         keras.tree.map_structure(
             lambda a, b: assert_close(a, b, tolerances.EXACT, str(self)),
             again(*self.inputs),
@@ -88,8 +90,9 @@ class ClassCase:
 
 
 def assert_alike(found: Any, symbol: Any) -> None:
-    """Shape and type of a tensor are those of a symbol."""
-    assert ops.shape(found) == tuple(symbol.shape)
+    """Shape and type of a tensor are those that a symbol knows."""
+    for size, known in zip(ops.shape(found), symbol.shape, strict=True):
+        assert known in (None, size)
     assert keras.backend.standardize_dtype(found.dtype) == symbol.dtype
 
 
@@ -97,6 +100,8 @@ def reset(layer: Any) -> None:
     """Two calls start from the same memory."""
     if hasattr(layer, "reset_state"):
         layer.reset_state()
+    if hasattr(layer, "reset_memory"):
+        layer.reset_memory()
 
 
 def floats(*shape: int) -> np.ndarray:

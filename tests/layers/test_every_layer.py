@@ -34,7 +34,7 @@ def adaptive_embedding():
 
 
 CASES = [
-    ClassCase(AbsolutePosition, {}, (HIDDEN, CONTEXT, DOCUMENTS)),
+    ClassCase(AbsolutePosition, {}, (HIDDEN, CONTEXT, DOCUMENTS), narrow=None),
     ClassCase(layers.AdaptiveEmbedding, BINS, (IDS,)),
     ClassCase(layers.AdaptiveSoftmax, {}, (HIDDEN,), narrow="float32"),
     ClassCase(
