@@ -10,7 +10,7 @@ output ends in the best values, such as
 
     best: {'hidden_dim': 64, 'learning_rate': 0.004}
 
-Two to three minutes on two CPU cores.
+About a minute on two CPU cores (JAX, other work running).
 """
 
 import argparse
