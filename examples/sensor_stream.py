@@ -62,18 +62,22 @@ def make_model(memory_length: int) -> keras_txl.models.StatefulModel:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--length", type=int, default=400, help="recorded")
+    parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     # Each recording has a pattern of its own, so none can be learned by heart.
     train, test = (
         keras_txl.data.FeatureStream(
-            [record(400, seed) for seed in seeds], 16, segment_length=8
+            [record(arguments.length, seed) for seed in seeds],
+            16,
+            segment_length=8,
         )
         for seeds in (range(200), range(1000, 1016))
     )
     targets = np.concatenate([targets for _, targets, _ in test])
     print(f"guessing the mean: {np.mean(targets**2):.3f}")
     for memory_length in (0, 32):
-        keras.utils.set_random_seed(0)
+        keras.utils.set_random_seed(arguments.seed)
         model = make_model(memory_length)
         model.fit(train.repeat(), steps_per_epoch=arguments.steps, verbose=0)
         loss = model.evaluate(test, verbose=0)

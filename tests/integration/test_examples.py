@@ -91,6 +91,21 @@ def test_summaries_are_read_in_three_ways(run, eagerly):
     assert all(4 < loss < 10 for loss in losses)
 
 
+def test_sensors_are_predicted_with_and_without_memory(run, eagerly):
+    lines = run("sensor_stream", "--steps 3 --length 40").splitlines()
+    assert [line.rpartition(":")[0] for line in lines] == [
+        "guessing the mean",
+        "memory  0",
+        "memory 32",
+    ]
+
+
+def test_a_search_says_what_it_needs(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "keras_tuner", None)
+    with pytest.raises(SystemExit, match="pip install keras-tuner"):
+        run("tune", "")
+
+
 def test_a_converted_checkpoint_has_the_losses_it_had(run, eagerly, tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("It began, and it went on. " * 400)

@@ -36,16 +36,6 @@ def test_example_trains_evaluates_and_generates(tmp_path):
     assert (saved / "config.json").exists()
 
 
-@pytest.mark.backend("tensorflow")
-def test_sensor_example_measures_with_and_without_memory():
-    lines = run_script("examples/sensor_stream.py", "--steps", 2).splitlines()
-    assert [line.rpartition(":")[0] for line in lines] == [
-        "guessing the mean",
-        "memory  0",
-        "memory 32",
-    ]
-
-
 @pytest.mark.backend("tensorflow")  # the script is the same on each
 def test_benchmark_keeps_every_sample_and_says_where_it_ran(tmp_path):
     path = tmp_path / "results.json"
