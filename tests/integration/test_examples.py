@@ -92,7 +92,7 @@ def test_summaries_are_read_in_three_ways(run, eagerly):
 
 
 def test_sensors_are_predicted_with_and_without_memory(run, eagerly):
-    lines = run("sensor_stream", "--steps 3 --length 40").splitlines()
+    lines = run("sensor_stream", "--steps 2 --length 20").splitlines()
     assert [line.rpartition(":")[0] for line in lines] == [
         "guessing the mean",
         "memory  0",
