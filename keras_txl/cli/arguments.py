@@ -94,6 +94,7 @@ class ModelSize:
         learning_rate: highest learning rate.
         cutoffs: first ids of the tails of an adaptive softmax.
         div_val: by which factor each tail is narrower.
+        position: how positions are told apart, see `TransformerXLBackbone`.
     """
 
     segment_length: int
@@ -107,6 +108,7 @@ class ModelSize:
     learning_rate: float
     cutoffs: tuple[int, ...] | None = None
     div_val: int = 1
+    position: str = "relative_sinusoidal"
 
 
 # Chosen by measurement for two CPU cores and a few minutes.
@@ -191,7 +193,9 @@ def model_size(options: argparse.Namespace) -> ModelSize:
     return ModelSize(**{name: getattr(options, name) for name in _SIZE_NAMES})
 
 
-_SIZE_NAMES = tuple(ModelSize.__dataclass_fields__)
+_SIZE_NAMES = tuple(
+    name for name in ModelSize.__dataclass_fields__ if name != "position"
+)
 
 
 def add_seed(parser: argparse.ArgumentParser) -> None:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from keras_txl import __version__
+from keras_txl.cli import compare
 from keras_txl.cli import convert
 from keras_txl.cli import data
 from keras_txl.cli import doctor
@@ -38,6 +39,7 @@ VERBS = (
     tokenizer,
     data,
     inspect,
+    compare,
     convert,
     export,
     doctor,

@@ -1,6 +1,7 @@
 """Training as `train` and `quickstart` do it: plain `fit` over a stream."""
 
 import csv
+import dataclasses
 import time
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ import keras
 from keras_txl.cli.arguments import ModelSize
 from keras_txl.cli.encoded_texts import tell_loss
 from keras_txl.cli.encoded_texts import tokenizer_of
+from keras_txl.cli.model_folder import count_parameters
 from keras_txl.cli.progress import progress_bar
 from keras_txl.cli.training_choices import TrainingChoices
 from keras_txl.cli.training_plan import COMPILING_STEPS
@@ -23,6 +25,7 @@ from keras_txl.data.text_files import character_start
 from keras_txl.models import TransformerXLBackbone
 from keras_txl.models import TransformerXLCausalLM
 from keras_txl.models import TransformerXLCausalLMPreprocessor
+from keras_txl.models.position_scheme import LEARNED
 from keras_txl.models.start_at_step import StartAtStep
 from keras_txl.training import make_optimizer
 
@@ -58,6 +61,10 @@ def build_model(
         dropout=size.dropout,
         cutoffs=size.cutoffs,
         div_val=size.div_val,
+        position=size.position,
+        max_distance=size.segment_length + size.memory_length
+        if size.position in LEARNED
+        else None,
     )
     preprocessor = TransformerXLCausalLMPreprocessor(tokenizer)
     lm = TransformerXLCausalLM(backbone, preprocessor)
@@ -71,6 +78,25 @@ def build_model(
         )
     )
     return lm
+
+
+def matched_size(size: ModelSize, like: ModelSize, tokenizer: Any) -> ModelSize:
+    """A size with as many parameters as another, as nearly as may be.
+
+    Args:
+        size: sizes whose feed-forward layers are made wider or narrower.
+        like: sizes to match.
+        tokenizer: makes the tokens the models are over.
+
+    Returns:
+        `size` with another `intermediate_dim`.
+    """
+    missing = count_parameters(build_model(like, 0, tokenizer))
+    missing -= count_parameters(build_model(size, 0, tokenizer))
+    # Each unit has a row, a column and a bias in every block.
+    unit = size.num_layers * (2 * size.hidden_dim + 1)
+    width = max(1, size.intermediate_dim + round(missing / unit))
+    return dataclasses.replace(size, intermediate_dim=width)
 
 
 class TrainingHistory(keras.callbacks.Callback):

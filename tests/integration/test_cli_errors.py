@@ -13,6 +13,7 @@ import keras_txl
 from keras_txl.cli.main import main
 
 VERBS = ["quickstart", "train", "evaluate", "generate", "score", "inspect"]
+VERBS += ["compare"]
 
 
 @pytest.fixture
@@ -125,6 +126,11 @@ def test_version_is_told(capsys):
             ["evaluate", "m", "t", "--dynamic-learning-rate", "1"]
             + ["--warmup", "2"],
             "which dynamic evaluation must not",
+        ),
+        (["compare", "a"], "required: --output"),
+        (
+            ["compare", "a", "--output", "b", "--position", "x"],
+            "invalid choice",
         ),
         (["generate", "m"], "--prompt --prompt-file is required"),
         (["generate", "m", "--prompt", "a", "--top-p", "2"], "not in (0, 1]"),
