@@ -43,7 +43,7 @@ from several seeds, and print what every model loses on held-out text at the
 attention length of its training and at the best one.
 
 All models read the same segments in the same order for the same budget, and
-have as many parameters as the first, made up for in --intermediate-dim.
+have as many parameters as that of the paper, made up in --intermediate-dim.
 
 The output folder gets
   runs/            one JSON file for each model that is done
