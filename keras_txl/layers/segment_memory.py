@@ -232,6 +232,8 @@ class SegmentMemory(keras.layers.Layer):
             "eval_memory_length", eval_memory_length, 0
         )
         self.attend_empty_memory = bool(attend_empty_memory)
+        # Slots that training reads at most; see `training.WidenMemory`.
+        self.reading_limit: int | None = None
         self.memory_dtype = keras.backend.standardize_dtype(memory_dtype)
         if "float" not in self.memory_dtype:
             raise ValueError(
@@ -310,6 +312,9 @@ class SegmentMemory(keras.layers.Layer):
             strict=True,
         ):
             assign_rows(variable, value, rows)
+        if training and self.reading_limit is not None:
+            length = ops.minimum(length, self.reading_limit)
+            context = join_memory(clear_empty_slots(states, length), hidden)
         return context, length
 
     def _without_bank(

@@ -10,6 +10,11 @@ from keras_txl.models.hub_upload import upload_to_hub
 from keras_txl.models.presets import PublishedConfiguration
 from keras_txl.models.presets import published_configuration
 from keras_txl.models.stateful_model import StatefulModel
+from keras_txl.models.text_classifier import TransformerXLTextClassifier
+from keras_txl.models.text_classifier_preprocessor import (
+    TransformerXLTextClassifierPreprocessor,
+)
+from keras_txl.models.token_classifier import TransformerXLTokenClassifier
 from keras_txl.tokenizers import TransformerXLBytePairTokenizer
 from keras_txl.tokenizers import TransformerXLByteTokenizer
 from keras_txl.tokenizers import TransformerXLCharacterTokenizer
@@ -32,6 +37,9 @@ __all__ = [
     "TransformerXLCausalLM",
     "TransformerXLCausalLMPreprocessor",
     "model_card",
+    "TransformerXLTextClassifier",
+    "TransformerXLTextClassifierPreprocessor",
+    "TransformerXLTokenClassifier",
     "published_configuration",
     "upload_to_hub",
 ]

@@ -21,9 +21,7 @@ from keras_txl.models.causal_lm_preprocessor import (
 )
 from keras_txl.models.language_model_head import LanguageModelHead
 from keras_txl.models.language_model_head import logit_losses
-from keras_txl.models.preset_loading import split_backbone_arguments
-from keras_txl.models.preset_loading import with_backbone_arguments
-from keras_txl.models.preset_loading import without_optimizer
+from keras_txl.models.preset_loading import PresetTaskMixin
 from keras_txl.models.prompts import holds_text
 from keras_txl.models.replicas import share_of_replica
 from keras_txl.models.replicas import sum_over_replicas
@@ -45,6 +43,7 @@ class TransformerXLCausalLM(
     ScoringMixin,
     ValueStepsMixin,
     StatefulModelMixin,
+    PresetTaskMixin,
     keras_hub.models.CausalLM,
 ):
     """A language model that carries memory from segment to segment.
@@ -251,24 +250,3 @@ class TransformerXLCausalLM(
             "pre_block_layers": [self.backbone.embed],
             "sequential_blocks": self.backbone.transformer_layers,
         }
-
-    # === Saving ===
-    @classmethod
-    def from_preset(
-        cls, preset: str, load_weights: bool = True, **kwargs: Any
-    ) -> Any:
-        """Load a preset; backbone arguments that change no weight may differ,
-        such as `batch_size`, `memory_length` or `dropout`."""
-        own, kwargs = split_backbone_arguments(kwargs)
-        lm = super().from_preset(preset, load_weights, **kwargs)
-        return with_backbone_arguments(lm, own) if own else lm
-
-    def save_task_weights(self, filepath: Any) -> None:
-        """Save the weights outside the backbone, without the optimizer."""
-        with without_optimizer(self):
-            super().save_task_weights(filepath)
-
-    def load_task_weights(self, filepath: Any) -> None:
-        """Load the weights outside the backbone."""
-        with without_optimizer(self):
-            super().load_task_weights(filepath)

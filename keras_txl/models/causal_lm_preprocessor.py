@@ -6,6 +6,7 @@ import keras
 import keras_hub
 
 from keras_txl.models.backbone import TransformerXLBackbone
+from keras_txl.models.special_tokens import check_special_tokens
 from keras_txl.tokenizers import TransformerXLByteTokenizer
 
 
@@ -36,16 +37,7 @@ class TransformerXLCausalLMPreprocessor(keras_hub.models.CausalLMPreprocessor):
         add_end_token: bool = False,
         **kwargs: Any,
     ) -> None:
-        for wanted, name in (
-            (add_start_token, "start"),
-            (add_end_token, "end"),
-        ):
-            if wanted and getattr(tokenizer, f"{name}_token_id", 0) is None:
-                raise ValueError(
-                    f"`add_{name}_token` needs a tokenizer with a {name} "
-                    f"token. Received: {type(tokenizer).__name__}, which has "
-                    f"none. Pass add_{name}_token=False."
-                )
+        check_special_tokens(tokenizer, add_start_token, add_end_token)
         super().__init__(
             tokenizer=tokenizer,
             sequence_length=sequence_length,

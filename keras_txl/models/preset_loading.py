@@ -11,30 +11,55 @@ from typing import Any
 from keras_txl.models.backbone import CONFIG
 
 
+class PresetTaskMixin:
+    """Presets of a task; it stands before the class of KerasHub."""
+
+    head_arguments: tuple[str, ...] = ()
+    """Arguments of the task that have the name of one of the backbone."""
+
+    @classmethod
+    def from_preset(
+        cls, preset: str, load_weights: bool = True, **kwargs: Any
+    ) -> Any:
+        """Load a preset; backbone arguments that change no weight may differ,
+        such as `batch_size`, `memory_length` or `dropout`."""
+        own = {
+            name: kwargs.pop(name)
+            for name in set(kwargs) & set(CONFIG) - set(cls.head_arguments)
+        }
+        base: Any = super()
+        task = base.from_preset(preset, load_weights, **kwargs)
+        return with_backbone_arguments(task, own) if own else task
+
+    def save_task_weights(self, filepath: Any) -> None:
+        """Save the weights outside the backbone, without the optimizer."""
+        base: Any = super()
+        with without_optimizer(self):
+            base.save_task_weights(filepath)
+
+    def load_task_weights(self, filepath: Any) -> None:
+        """Load the weights outside the backbone."""
+        base: Any = super()
+        with without_optimizer(self):
+            base.load_task_weights(filepath)
+
+
 @contextmanager
-def without_optimizer(lm: Any) -> Iterator[None]:
+def without_optimizer(task: Any) -> Iterator[None]:
     """KerasHub would write the optimizer into presets and miss it later."""
-    optimizer = lm.optimizer
-    lm.optimizer = None
+    optimizer = task.optimizer
+    task.optimizer = None
     try:
         yield
     finally:
-        lm.optimizer = optimizer
+        task.optimizer = optimizer
 
 
-def split_backbone_arguments(
-    arguments: dict[str, Any],
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Part arguments into those of the backbone and the others."""
-    own = {k: v for k, v in arguments.items() if k in CONFIG}
-    return own, {k: v for k, v in arguments.items() if k not in CONFIG}
-
-
-def with_backbone_arguments(lm: Any, arguments: dict[str, Any]) -> Any:
-    """A model like `lm`, with its weights, and some arguments changed.
+def with_backbone_arguments(task: Any, arguments: dict[str, Any]) -> Any:
+    """A model like `task`, with its weights, and some arguments changed.
 
     Args:
-        lm: a `TransformerXLCausalLM`.
+        task: a task over a `TransformerXLBackbone`.
         arguments: arguments of `TransformerXLBackbone`.
 
     Returns:
@@ -43,10 +68,11 @@ def with_backbone_arguments(lm: Any, arguments: dict[str, Any]) -> Any:
     Raises:
         ValueError: if the weights do not fit the arguments.
     """
-    config = {**lm.backbone.get_config(), **arguments}
-    backbone = type(lm.backbone).from_config(config)
-    changed = type(lm)(backbone, lm.preprocessor, name=lm.name)
-    new, old = changed.trainable_variables, lm.trainable_variables
+    config = {**task.backbone.get_config(), **arguments}
+    backbone = type(task.backbone).from_config(config)
+    parts = {"backbone": backbone, "preprocessor": task.preprocessor}
+    changed = type(task).from_config({**task.get_config(), **parts})
+    new, old = changed.trainable_variables, task.trainable_variables
     shapes = [tuple(v.shape) for v in new], [tuple(v.shape) for v in old]
     if shapes[0] != shapes[1]:
         raise ValueError(

@@ -12,11 +12,11 @@ from typing import Any
 
 import keras
 
-from keras_txl.aliases import Tensor
 from keras_txl.layers.memory_bank import check_bank
 from keras_txl.layers.segment_memory import SegmentMemory
 from keras_txl.models.kept_variables import kept_variables
 from keras_txl.models.kept_variables import synchronize
+from keras_txl.models.normalized_inputs import NormalizedInputsMixin
 from keras_txl.models.quantization import QuantizationMixin
 from keras_txl.models.replicas import prepare_for_replicas
 from keras_txl.models.replicas import scope_of
@@ -41,7 +41,7 @@ from keras_txl.models.training_data import rows_of_first_batch
 from keras_txl.models.training_data import steady_validation_data
 
 
-class StatefulModelMixin(QuantizationMixin):
+class StatefulModelMixin(QuantizationMixin, NormalizedInputsMixin):
     """What a functional model with `SegmentMemory` layers needs.
 
     It stands before the `keras.Model` class among the bases. The model trains
@@ -54,30 +54,6 @@ class StatefulModelMixin(QuantizationMixin):
     variables: list[Any]
     trainable_variables: list[Any]
     optimizer: Any
-
-    def normalize_inputs(self, inputs: Any) -> Any:
-        """Bring any accepted form of input to the form of the graph."""
-        return inputs
-
-    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        base: Any = super()
-        return base.__call__(self.normalize_inputs(inputs), *args, **kwargs)
-
-    def call(
-        self, inputs: Any, training: bool | None = None, mask: Any = None
-    ) -> Tensor:
-        base: Any = super()
-        return base.call(
-            self.normalize_inputs(inputs), training=training, mask=mask
-        )
-
-    def compute_output_spec(
-        self, inputs: Any, training: bool | None = None, mask: Any = None
-    ) -> Tensor:
-        base: Any = super()
-        return base.compute_output_spec(
-            self.normalize_inputs(inputs), training=training, mask=mask
-        )
 
     @property
     def distribute_strategy(self) -> Any:

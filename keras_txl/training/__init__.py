@@ -2,6 +2,9 @@
 
 from keras_txl.training.checkpoint_file import read_checkpoint
 from keras_txl.training.checkpoint_file import write_checkpoint
+from keras_txl.training.fine_tuning import GradualUnfreezing
+from keras_txl.training.fine_tuning import WidenMemory
+from keras_txl.training.layer_rates import layerwise_decay
 from keras_txl.training.memory_callbacks import ResetMemory
 from keras_txl.training.monitors import AttentionEntropy
 from keras_txl.training.monitors import GradientNorms
@@ -18,6 +21,7 @@ from keras_txl.training.time_budget import TimeBudget
 __all__ = [
     "AttentionEntropy",
     "GradientNorms",
+    "GradualUnfreezing",
     "MemoryNorms",
     "Monitor",
     "NaNGuard",
@@ -26,6 +30,8 @@ __all__ = [
     "TimeBudget",
     "WarmupInverseSquareRootDecay",
     "WarmupLinearDecay",
+    "WidenMemory",
+    "layerwise_decay",
     "make_optimizer",
     "read_checkpoint",
     "warmup_cosine_decay",

@@ -1,11 +1,15 @@
 """Optimizers of Keras with the settings that language models are given."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import keras
 
 from keras_txl.checks import check_optional_integer
 from keras_txl.checks import check_positive
+from keras_txl.training.layer_rates import LayerRatesAdam
+from keras_txl.training.layer_rates import LayerRatesAdamW
+from keras_txl.training.layer_rates import LayerRatesLamb
 
 OPTIMIZERS = ("adam", "adamw", "lamb")
 
@@ -25,6 +29,7 @@ def make_optimizer(
     weight_decay: float = 0.0,
     global_clipnorm: float | None = 0.25,
     gradient_accumulation_steps: int | None = None,
+    rate_factors: Mapping[str, float] | None = None,
     **kwargs: Any,
 ) -> Any:
     """An optimizer of Keras, set up for a Transformer-XL.
@@ -49,10 +54,14 @@ def make_optimizer(
             this; the released runs have 0.25. `None`: no clipping.
         gradient_accumulation_steps: int or `None`. Segments that make up one
             change of the weights.
+        rate_factors: dict from regular expressions to floats. The factor of
+            the first one found in the path of a variable multiplies its
+            learning rate; the others have 1. See `layerwise_decay`. `None`:
+            a plain optimizer of Keras.
         **kwargs: other arguments of the Keras optimizer, such as `beta_2`.
 
     Returns:
-        A `keras.optimizers.Adam`, `AdamW` or `Lamb`.
+        A `keras.optimizers.Adam`, `AdamW` or `Lamb`, or a subclass of it.
 
     Raises:
         ValueError: if the name is unknown or an argument is out of range.
@@ -85,11 +94,18 @@ def make_optimizer(
     steps = check_optional_integer(
         "gradient_accumulation_steps", gradient_accumulation_steps, 1
     )
-    classes = {
+    classes: dict[str, Any] = {
         "adam": keras.optimizers.Adam,
         "adamw": keras.optimizers.AdamW,
         "lamb": keras.optimizers.Lamb,
     }
+    if rate_factors is not None:
+        classes = {
+            "adam": LayerRatesAdam,
+            "adamw": LayerRatesAdamW,
+            "lamb": LayerRatesLamb,
+        }
+        kwargs["rate_factors"] = rate_factors
     optimizer = classes[name](
         learning_rate,
         weight_decay=weight_decay if name == "adamw" else weight_decay or None,

@@ -54,6 +54,16 @@ def test_repeats_of_dna_are_told_by_memory_length(run, eagerly):
     assert "at best: 0.136" in output
 
 
+def test_documents_are_classified_with_and_without_memory(run, eagerly):
+    output = run(
+        "document_classifier", "--steps 1 --classes 2 --per-class 8 --memory 64"
+    )
+    accuracies = numbers(r"memory +\d+: ([\d.]+)", output)
+    assert len(accuracies) == 2
+    assert all(0 <= accuracy <= 1 for accuracy in accuracies)
+    assert len(numbers(r"gain by memory: ([-+\d.]+)", output)) == 1
+
+
 def test_refrains_of_music_are_told_apart_from_episodes(run, eagerly):
     output = run("music_rondo", "--steps 5 --pieces 2")
     found = re.findall(

@@ -60,6 +60,9 @@ PUBLIC = {
         "TransformerXLBackbone",
         "TransformerXLCausalLM",
         "TransformerXLCausalLMPreprocessor",
+        "TransformerXLTextClassifier",
+        "TransformerXLTextClassifierPreprocessor",
+        "TransformerXLTokenClassifier",
     ],
     "report": ["ReadingMeasurements", "measure_reading", "write_report"],
     "tokenizers": [
