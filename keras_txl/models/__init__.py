@@ -36,10 +36,10 @@ __all__ = [
     "TransformerXLBackbone",
     "TransformerXLCausalLM",
     "TransformerXLCausalLMPreprocessor",
-    "model_card",
     "TransformerXLTextClassifier",
     "TransformerXLTextClassifierPreprocessor",
     "TransformerXLTokenClassifier",
+    "model_card",
     "published_configuration",
     "upload_to_hub",
 ]

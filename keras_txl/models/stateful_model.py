@@ -14,6 +14,7 @@ import keras
 
 from keras_txl.layers.memory_bank import check_bank
 from keras_txl.layers.segment_memory import SegmentMemory
+from keras_txl.models.compile_config import CompiledAgainMixin
 from keras_txl.models.kept_variables import kept_variables
 from keras_txl.models.kept_variables import synchronize
 from keras_txl.models.normalized_inputs import NormalizedInputsMixin
@@ -41,7 +42,9 @@ from keras_txl.models.training_data import rows_of_first_batch
 from keras_txl.models.training_data import steady_validation_data
 
 
-class StatefulModelMixin(QuantizationMixin, NormalizedInputsMixin):
+class StatefulModelMixin(
+    NormalizedInputsMixin, QuantizationMixin, CompiledAgainMixin
+):
     """What a functional model with `SegmentMemory` layers needs.
 
     It stands before the `keras.Model` class among the bases. The model trains
@@ -52,8 +55,6 @@ class StatefulModelMixin(QuantizationMixin, NormalizedInputsMixin):
 
     layers: list[Any]
     variables: list[Any]
-    trainable_variables: list[Any]
-    optimizer: Any
 
     @property
     def distribute_strategy(self) -> Any:
@@ -96,11 +97,6 @@ class StatefulModelMixin(QuantizationMixin, NormalizedInputsMixin):
         base: Any = super()
         base.compile(*args, **kwargs)
         prepare_for_replicas(self)
-
-    def compile_from_config(self, config: dict[str, Any]) -> None:
-        self.compile(**keras.saving.deserialize_keras_object(config))
-        if self.optimizer is not None:
-            self.optimizer.build(self.trainable_variables)
 
     @marks_training
     def fit(
