@@ -40,17 +40,18 @@ def trained(lm, token_ids=IDS):
 
 def similarities(lm, monkeypatch):
     """Of the heads of each layer, over the tokens that are no padding."""
+    valid = np.sort(DOCUMENTS < 0, axis=1) == 0  # the model packs tokens
     heads = []
     call = keras.layers.EinsumDense.call
 
     def recorded(layer, x, *args, **kwargs):
         if layer.name == "output":
-            heads.append(to_numpy(x))
+            # All rows stand as one there.
+            heads.append(to_numpy(x).reshape(*valid.shape, *x.shape[2:]))
         return call(layer, x, *args, **kwargs)
 
     monkeypatch.setattr(keras.layers.EinsumDense, "call", recorded)
     lm.backbone.call_with_memory(inputs(), lm.initial_memory(2))
-    valid = np.sort(DOCUMENTS < 0, axis=1) == 0  # the model packs tokens
     return [mean_cosine(each, valid) for each in heads]
 
 
