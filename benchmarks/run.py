@@ -28,6 +28,7 @@ import tempfile
 import time
 from datetime import UTC
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,11 @@ VARIANTS = [
     "keras_txl_torch",
     "keras_txl_torch_compile",
 ]
-BOUNDS = ["product_numpy", "product_tensorflow", "product_torch"]
+BOUNDS = [
+    f"product_{library}"
+    for library in ("numpy", "tensorflow", "torch")
+    if find_spec(library)
+]
 
 
 def main() -> None:

@@ -6,6 +6,7 @@ Axes: B rows, T segment, D hidden width, C classes.
 from typing import Any
 
 import keras
+import numpy as np
 
 from keras_txl.aliases import Tensor
 from keras_txl.checks import check_fraction
@@ -104,7 +105,18 @@ class TransformerXLTokenClassifier(StatefulModelMixin, keras.Model):
 
         Returns:
             Array of shape `(len(token_ids), num_classes)`.
+
+        Raises:
+            ValueError: if it is no document of at least one token.
         """
+        token_ids = np.asarray(token_ids)
+        if token_ids.ndim != 1 or not token_ids.size:
+            raise ValueError(
+                "`token_ids` must be the ids of one document, at least one. "
+                f"Received: token_ids.shape={token_ids.shape}. Label several "
+                "documents one after the other."
+            )
+        check_integer("segment_length", segment_length, 1)
         memory = self.backbone.initial_memory(1)
         rows = []
         for begin in range(0, len(token_ids), segment_length):

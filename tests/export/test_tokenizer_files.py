@@ -108,8 +108,8 @@ def test_other_libraries_read_the_same_ids_and_texts(
 
 
 def driver_of(repository):
-    path = repository / "export" / "edge" / "python" / "transformer_xl.py"
-    spec = importlib.util.spec_from_file_location("txl_driver", path)
+    path = repository / "export" / "edge" / "python" / "texts.py"
+    spec = importlib.util.spec_from_file_location("txl_texts", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -15,40 +15,13 @@ import pytest
 
 import keras_txl
 from keras_txl.cli.main import main
-
-# Texts that a tiny model learns something of within a few steps.
-WORDS = "the ship sails and the wind turns; a storm comes, the ship waits. "
-SIZES = [
-    *("--segment-length", "16", "--memory-length", "16"),
-    *("--batch-size", "4", "--num-layers", "1", "--num-heads", "2"),
-    *("--hidden-dim", "16", "--intermediate-dim", "32"),
-]
+from tests.integration.cli_run import SIZES
 
 CHOICES = [
     *("--optimizer", "adamw", "--weight-decay", "0.01", "--clip-norm", "0.5"),
     *("--schedule", "linear", "--warmup", "0.2", "--accumulate", "2"),
     *("--random-lengths", "--random-starts", "--shuffle-documents"),
 ]
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("corpus")
-    for number in range(30):
-        text = f"{number}: " + WORDS[number % 7 :] * (2 + number % 4)
-        (folder / f"{number:02d}.txt").write_text(text)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def trained(corpus, tmp_path_factory):
-    """Output of one `train`."""
-    output = tmp_path_factory.mktemp("trained") / "run"
-    code = main(
-        ["train", str(corpus), "--output", str(output), "--steps", "24", *SIZES]
-    )
-    assert code == 0
-    return output
 
 
 def environment():

@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pytest
 
 from keras_txl.data import labelled_segments
 from keras_txl.models import TransformerXLTokenClassifier
@@ -38,3 +39,5 @@ def test_labels_that_memory_must_carry_are_learnt_and_saved(make_lm, tmp_path):
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     again = loaded.label(documents[0], segment_length=4)
     assert_close(again, first, FLOAT32, "logits of the saved model")
+    with pytest.raises(ValueError, match="ids of one document"):
+        model.label([])

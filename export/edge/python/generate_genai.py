@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime_genai
-from transformer_xl import Text
+from texts import Text
 from transformer_xl import parse_arguments
 from transformer_xl import read_manifest
 from transformer_xl import sampling_of

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import openvino
 from openvino import _offline_transformations as transformations
+from texts import Text
 from transformer_xl import Random
-from transformer_xl import Text
 from transformer_xl import draw
 from transformer_xl import parse_arguments
 from transformer_xl import read_manifest
