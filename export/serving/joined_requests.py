@@ -31,8 +31,12 @@ def run_joined(
             what another has sent: then each runs alone.
 
     Returns:
-        For each request its outputs, as wide as its own segment.
+        For each request its outputs; those by token as wide as its own
+        segment. `token_ids` of `generate` are as wide as the longest of all:
+        `token_length` says where they end.
     """
+    if len(requests) > 1 and not all(map(_agrees, requests)):
+        return [run_joined(run, [one], refusals)[0] for one in requests]
     try:
         joined = run(_rows_of_all(requests))
     except refusals as error:
@@ -53,6 +57,18 @@ def run_joined(
                 answer[name] = answer[name][:, :width]
         answers.append(answer)
     return answers
+
+
+def _agrees(request: Arrays) -> bool:
+    """Whether all inputs have one number of rows, and segments one shape.
+
+    Else rows of different requests would meet: it runs, and fails, alone.
+    """
+    shapes = {name: np.shape(value) for name, value in request.items()}
+    segments = {shapes[name] for name in SEGMENTS if name in shapes}
+    return len({shape[:1] for shape in shapes.values()}) == 1 and (
+        [len(shape) for shape in segments] in ([], [2])
+    )
 
 
 def _rows_of_all(requests: Sequence[Arrays]) -> Arrays:

@@ -27,7 +27,7 @@ from joined_requests import run_joined
 from kserve.utils.numpy_codec import from_np_dtype
 
 DEFAULT = "serving_default"
-REFUSALS = (tf.errors.InvalidArgumentError, KeyError, TypeError, ValueError)
+REFUSALS = (tf.errors.InvalidArgumentError, LookupError, TypeError, ValueError)
 
 
 class SavedModel(kserve.Model):
@@ -90,10 +90,11 @@ class SavedModel(kserve.Model):
             while not self.requests.empty():
                 waiting.append(self.requests.get())
             name = waiting[0][0]
-            chosen = [one for one in waiting if one[0] == name]
-            left = [one for one in waiting if one[0] != name]
-            left = chosen[self.most_requests :] + left
-            self._run(name, chosen[: self.most_requests])
+            chosen, left = [], []
+            for one in waiting:
+                fits = one[0] == name and len(chosen) < self.most_requests
+                (chosen if fits else left).append(one)
+            self._run(name, chosen)
 
     def _run(self, name: str, chosen: list[Any]) -> None:
         answers = [answer for _, _, answer in chosen]
@@ -178,6 +179,8 @@ def main() -> None:
         help="that run together; 1 runs each alone (default: 64)",
     )
     options = parser.parse_args()
+    if options.most_requests < 1:
+        parser.error("--most-requests must be at least 1")
     model = SavedModel(options.name, options.folder, options.most_requests)
     model.load()
     kserve.ModelServer(

@@ -34,7 +34,7 @@ class TritonPythonModel:
     def execute(self, requests: list[Any]) -> list[Any]:
         """Answer the requests that Triton has joined."""
         asked = [self._asked(request) for request in requests]
-        refusals = (self.tf.errors.InvalidArgumentError, TypeError)
+        refusals = (self.tf.errors.InvalidArgumentError, TypeError, LookupError)
         found = run_joined(self._step, asked, refusals)
         answers = zip(requests, found, strict=True)
         return [self._answer(request, outputs) for request, outputs in answers]
@@ -44,28 +44,31 @@ class TritonPythonModel:
         if not self.keeps_memory:
             return inputs
         rows, length = inputs["token_ids"].shape
+        sequence = _sequence(request)
         if int(_input(request, "START").flat[0]):
-            memory = self._call("initial_memory", {"rows": np.ones(rows, "i4")})
-        else:
-            memory = self.memories[_sequence(request)]
+            ones = {"rows": np.ones(rows, "i4")}
+            self.memories[sequence] = self._call("initial_memory", ones)
         return {
             **inputs,
             "token_length": np.full([rows], length, "int32"),
-            **memory,
+            **self.memories.get(sequence, {}),  # without: refused alone
         }
 
     def _answer(self, request: Any, found: Any) -> Any:
-        if isinstance(found, Exception):
+        refused = isinstance(found, Exception)
+        if self.keeps_memory:
+            sequence = _sequence(request)
+            if not refused:
+                self.memories[sequence] = {
+                    name.removeprefix("new_"): value
+                    for name, value in found.items()
+                    if name.startswith("new_")
+                }
+            if int(_input(request, "END").flat[0]):
+                self.memories.pop(sequence, None)
+        if refused:
             told = pb_utils.TritonError(str(found))
             return pb_utils.InferenceResponse([], told)
-        if self.keeps_memory:
-            self.memories[_sequence(request)] = {
-                name.removeprefix("new_"): value
-                for name, value in found.items()
-                if name.startswith("new_")
-            }
-            if int(_input(request, "END").flat[0]):
-                del self.memories[_sequence(request)]
         # By DLPack, for the constructor reads arrays of NumPy 2 wrongly.
         return pb_utils.InferenceResponse(
             [

@@ -138,6 +138,8 @@ def main() -> None:
         help="of sequences that run together (default: 64)",
     )
     options = parser.parse_args()
+    if options.most_requests < 1:
+        parser.error("--most-requests must be at least 1")
     name = options.name or options.folder.absolute().parent.name
     step = keras_txl.export.read_manifest(options.folder)["signatures"]["step"]
     ids = {"token_ids": step["inputs"]["token_ids"]}

@@ -182,7 +182,7 @@ def run(options: argparse.Namespace) -> None:
                 )
                 _write(path, json.dumps(result, indent=2))
             results[variant].append(json.loads(path.read_text("utf-8")))
-            _tell_run(results[variant][-1], unit)
+            _tell_run(path.stem, results[variant][-1], unit)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"Models that are done are in {options.output}. Go on with: "
@@ -201,10 +201,9 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
         "steps": None if options.minutes else options.steps,
         "minutes": options.minutes,
         "tokenizer": options.tokenizer and str(options.tokenizer.absolute()),
-        "positions": list(options.position or DEFAULT_POSITIONS),
+        "positions": list(dict.fromkeys(options.position or DEFAULT_POSITIONS)),
         "seeds": options.seeds,
     }
-    asked["positions"] = list(dict.fromkeys(asked["positions"]))
     if not options.resume:
         return asked
     path = options.output / SETTINGS_NAME
@@ -248,22 +247,22 @@ def _begin(
         )
     runs = options.output / RUNS_NAME
     if not options.resume:
-        for path in runs.glob("*.json"):
+        for path in (
+            *runs.glob("*.json"),
+            *options.output.glob("comparison.*"),
+        ):
             path.unlink()
     runs.mkdir(parents=True, exist_ok=True)
     _write(options.output / SETTINGS_NAME, json.dumps(settings, indent=2))
 
 
-def _tell_run(result: Mapping[str, Any], unit: str) -> None:
+def _tell_run(name: str, result: Mapping[str, Any], unit: str) -> None:
     from keras_txl.cli.progress import say
 
     told = ", ".join(
         f"{figure(found['nats_per_token'], unit):.4f} at "
         f"{found['attention_length']}"
         for found in result["evaluations"]
-    )
-    name = Variant(result["position"], result["recurrent"]).run_name(
-        result["seed"]
     )
     say(f"{name}: {figure_name(unit)} {told}.")
 

@@ -86,6 +86,11 @@ def check(options: argparse.Namespace) -> None:
     if options.output is None:
         options.usage_error("encode needs --output")
     check_corpus(options.corpus)
+    if options.part != "train" and options.corpus not in NAMED_CORPORA:
+        options.usage_error(
+            "--part is for a corpus given by its name: leave it out, or pass "
+            "the files of that part"
+        )
     check_tokenizer(options.tokenizer)
     if (options.output / "header.json").exists() and not options.overwrite:
         raise FileExistsError(

@@ -58,18 +58,19 @@ def run(options: argparse.Namespace) -> None:
         print(json.dumps(report, indent=1))
     else:
         _print(report)
-    broken = [text for text in (report["backend"]["error"],) if text]
-    broken += [
+    told = [report["backend"]["error"]] if report["backend"]["error"] else []
+    unfit = [
         f"{row['package']} must be {row['needs'] or 'installed'}; found: "
         f"{row['installed'] or 'nothing'}"
         for row in report["packages"]
         if not row["fits"]
     ]
-    if broken:
-        raise RuntimeError(
-            f"{'; '.join(broken)}. Mend it with: pip install --upgrade "
-            "keras-txl"
+    if unfit:
+        told.append(
+            f"{'; '.join(unfit)}. Mend it with: pip install --upgrade keras-txl"
         )
+    if told:
+        raise RuntimeError("\n".join(told))
 
 
 def examine() -> dict[str, Any]:

@@ -151,9 +151,12 @@ def _report(
         )
     left = options.tokens
     documents = []
-    for ids in encode_documents(tokenizer, read_documents(options.text)):
+    for data in read_documents(options.text):
+        (ids,) = encode_documents(tokenizer, [data])
         documents.append(ids[:left])
         left -= len(documents[-1])
+        if not left:
+            break
     documents = [ids for ids in documents if len(ids) > 1]
     if not documents:
         raise ValueError(

@@ -91,6 +91,8 @@ def matched_size(size: ModelSize, like: ModelSize, tokenizer: Any) -> ModelSize:
     Returns:
         `size` with another `intermediate_dim`.
     """
+    if size == like:
+        return size
     missing = count_parameters(build_model(like, 0, tokenizer))
     missing -= count_parameters(build_model(size, 0, tokenizer))
     # Each unit has a row, a column and a bias in every block.

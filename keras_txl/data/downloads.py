@@ -76,7 +76,11 @@ def fetch(download: Download, folder: Path) -> Path:
         with _alone(partial):
             if not path.is_file():  # another process may have been here
                 _receive(download.url, partial)
-                _check(partial, known, download)
+                try:
+                    _check(partial, known, download)
+                except ValueError:  # the wrong file; others still wait
+                    partial.unlink()
+                    raise
                 if known is None:
                     _record(path, _hash(partial, "sha256"))
                 partial.replace(path)
@@ -95,9 +99,6 @@ def fetch(download: Download, folder: Path) -> Path:
             folder,
             f"Make room, or set {CACHE_VARIABLE} to another folder.",
         ) from error
-    except ValueError:  # the wrong file
-        partial.unlink(missing_ok=True)
-        raise
     return path
 
 

@@ -65,6 +65,11 @@ class TextBatches(keras.utils.PyDataset):
         self.segment_length = check_integer("segment_length", segment_length, 1)
         self.shuffle = bool(shuffle)
         self.random = np.random.default_rng(seed)
+        if self.labels is None and self.sample_weight is not None:
+            raise ValueError(
+                "`sample_weight` weighs labels. Received: weights without "
+                "`labels`. Pass both, or leave the weights out."
+            )
         for name in ("labels", "sample_weight"):
             values = getattr(self, name)
             if values is not None and len(values) != len(self.texts):

@@ -178,7 +178,8 @@ class TokenFileWriter:
                 error,
                 "The encoded corpus",
                 self.path,
-                "Make room and encode again, which goes on where this ended.",
+                "Make room, or make the folder writable, and encode again, "
+                "which goes on where this ended.",
             ) from error
 
     def _read_progress(self) -> dict[str, Any] | None:

@@ -37,7 +37,6 @@ def make_charts(found: ReadingMeasurements) -> list[Chart]:
         _positions(found),
         _attention(found),
         _heads(
-            found,
             "entropy",
             "How widely each head looks",
             "As wide as an equal look at so many tokens, by the entropy of "
@@ -46,7 +45,6 @@ def make_charts(found: ReadingMeasurements) -> list[Chart]:
             ".1f",
         ),
         _heads(
-            found,
             "far",
             "Attention behind the segment",
             "Percent of a head's attention that goes "
@@ -137,7 +135,6 @@ def _attention(found: ReadingMeasurements) -> Chart:
 
 
 def _heads(
-    found: ReadingMeasurements,
     name: str,
     title: str,
     caption: str,

@@ -19,7 +19,6 @@ from keras_txl.analysis import attention_by_distance
 from keras_txl.analysis import attention_entropy
 from keras_txl.analysis import attention_terms
 from keras_txl.analysis import find_effective_context
-from keras_txl.analysis import loss_by_memory_length
 from keras_txl.analysis import loss_by_position
 from keras_txl.analysis import losses_by_context
 from keras_txl.analysis import trace_memory
@@ -27,6 +26,7 @@ from keras_txl.checks import check_integer
 from keras_txl.evaluation import BootstrapInterval
 from keras_txl.evaluation import StreamEvaluation
 from keras_txl.evaluation import bootstrap_difference
+from keras_txl.evaluation import evaluate_stream
 from keras_txl.evaluation import token_losses
 from keras_txl.report.shown_text import Piece
 from keras_txl.report.shown_text import shown_pieces
@@ -146,8 +146,8 @@ def measure_reading(
     curve: dict[int, StreamEvaluation] = {}
     for length in lengths:
         parts.begin(f"memory {length}")
-        curve |= loss_by_memory_length(
-            lm, documents, [length], batch_size=1, **settings
+        curve[length] = evaluate_stream(
+            lm, documents, memory_length=length, batch_size=1, **settings
         )
     losses, positions = {}, {}
     for length in compared:

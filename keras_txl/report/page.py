@@ -78,6 +78,11 @@ def verdict(found: ReadingMeasurements) -> str:
         Text.
     """
     change = found.bits_with - found.bits_without
+    if not change:
+        return (
+            f"Memory does not change the loss of {found.bits_with:.3f} bits "
+            f"per {found.unit}."
+        )
     did = "lowers" if change < 0 else "raises"
     told = (
         f"Memory {did} the loss from {found.bits_without:.3f} to "

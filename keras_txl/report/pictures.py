@@ -147,8 +147,8 @@ def _draw_text(figure: Any, pieces: Sequence[Piece]) -> None:
     figure.text(
         0.01,
         height + 0.01,
-        f"Blue: memory saves up to {full:.1f} bits or more. "
-        "Orange: it costs as much.",
+        f"Full blue: memory saves {full:.1f} bits or more. "
+        "Full orange: it costs as much.",
         size=9,
         va="bottom",
     )

@@ -68,6 +68,7 @@ def test_a_backend_that_is_not_there(requirements, capsys, monkeypatch):
     assert main(["doctor"]) == 1
     captured = capsys.readouterr()
     assert "KERAS_BACKEND must be one of" in captured.err
+    assert "--upgrade" not in captured.err
     assert "keras" in captured.out
 
 

@@ -61,3 +61,5 @@ def test_texts_and_labels_must_match():
         TextBatches(TEXTS, [0, 1])
     with pytest.raises(ValueError, match="at least one text"):
         TextBatches([])
+    with pytest.raises(ValueError, match="weighs labels"):
+        TextBatches(TEXTS, sample_weight=np.ones(len(TEXTS)))

@@ -58,6 +58,28 @@ def test_each_gets_its_own_rows_as_wide_as_it_asked(run_joined):
         assert answer["new_memory"].tolist() == [[row[-1]] for row in sums]
 
 
+def test_requests_whose_parts_differ_in_rows_meet_no_other(run_joined):
+    """Together their rows would add up, and be those of somebody else."""
+
+    class CountedRows(RunningSum):
+        def __call__(self, inputs):
+            if len({len(value) for value in inputs.values()}) > 1:
+                raise ValueError("rows")
+            return super().__call__(inputs)
+
+    more, less = request([1], [2]), request([5])
+    more["memory"], less["memory"] = less["memory"], more["memory"]
+    flat = {**request([3]), "token_ids": np.array([3])}
+    answers = run_joined(
+        CountedRows(),
+        [more, request([4], memory=100), less, flat],
+        (ValueError, LookupError, TypeError),
+    )
+    assert answers[1]["logits"].tolist() == [[104]]
+    for index in (0, 2, 3):
+        assert isinstance(answers[index], Exception)
+
+
 def test_nobody_is_refused_for_another(run_joined):
     run = RunningSum()
     answers = run_joined(

@@ -144,3 +144,17 @@ def test_bad_requests_are_refused_in_words(served):
         session.step([[256]])
     assert session.memory is before
     session.step([[255]])
+
+
+def test_a_sequence_goes_on_behind_a_refused_start(served):
+    def ask(token_id, **parameters):
+        parameters = {"sequence_id": 77, **parameters}
+        server = KServeV2(served[1], "tiny_session", parameters=parameters)
+        ids = np.array([[token_id]], "int32")
+        return server.predict("step", {"token_ids": ids})["logits"]
+
+    with pytest.raises(RequestError, match="`token_ids` must be from"):
+        ask(256, sequence_start=True)
+    first = ask(5)
+    again = ask(5, sequence_start=True, sequence_end=True)
+    assert np.allclose(first, again, atol=1e-6)

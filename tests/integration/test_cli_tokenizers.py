@@ -135,6 +135,9 @@ def test_part_of_a_named_corpus_is_encoded(tmp_path, monkeypatch, capsys):
     encode = ["data", "encode", "lm1b", "--output", str(tmp_path / "ids")]
     assert main([*encode, "--part", "test"]) == 0
     assert "bytes of text: 6" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["data", "encode", __file__, "--part", "test", *encode[3:]])
+    assert "--part is for a corpus" in capsys.readouterr().err
 
 
 def test_empty_file_is_not_encoded(tmp_path, capsys):
