@@ -9,15 +9,17 @@ configuration and a mode, whose result has `tokens_per_step` and `step()`.
 `*_rows` are the script's own peers with `batch` rows in generation instead of
 one.
 
-A step of `train` or `eval` is one `train_on_batch` or `test_on_batch`: forward
-(backward and Adam), memory carried, the loss back as a number. One of
-`generate` is one call of the stream behind a full memory.
+A step of `train` is one `train_on_batch`: forward, backward and Adam, memory
+carried, the loss back as a number; one of `eval` a segment as `evaluate_stream`
+reads it, the losses back as numbers; one of `generate` a call of the stream
+behind a full memory.
 """
 
 import itertools
 import os
 import sys
 from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 TOKENS_PER_CALL = 16
@@ -56,17 +58,42 @@ class KerasTXL:
             weighted_metrics=None,
             jit_compile=jit_compile,
         )
-        self.step = self.generation() if mode == "generate" else self.batches()
+        modes = {
+            "train": self.training,
+            "eval": self.evaluation,
+            "generate": self.generation,
+        }
+        self.step = modes[mode]()
 
-    def batches(self) -> Callable[[], Any]:
-        """Training or evaluation of a batch, the next segment each time."""
+    def batches(self) -> Iterator[tuple[Any, Any]]:
+        """Inputs and targets of a batch, the next segment each time."""
         ids = self.config["data"]().astype("int32")  # (steps, B, T + 1)
         self.tokens_per_step = ids.shape[1] * (ids.shape[2] - 1)
-        batches = itertools.cycle([(x[:, :-1], x[:, 1:]) for x in ids])
-        run = self.lm.test_on_batch
-        if self.mode == "train":
-            run = self.lm.train_on_batch
+        return itertools.cycle([(x[:, :-1], x[:, 1:]) for x in ids])
+
+    def training(self) -> Callable[[], float]:
+        """A step on a batch."""
+        batches, run = self.batches(), self.lm.train_on_batch
         return lambda: float(run(*next(batches), return_dict=True)["loss"])
+
+    def evaluation(self) -> Callable[[], float]:
+        """The losses of a batch, as `evaluate_stream` computes them."""
+        from keras import ops
+
+        from keras_txl.evaluation import EvaluationProtocol
+        from keras_txl.evaluation.token_losses import segment_reader
+
+        protocol = EvaluationProtocol(self.config["tgt_len"])
+        read = segment_reader(self.lm, protocol)
+        memory = self.lm.initial_memory(self.config["batch"])
+        batches = self.batches()
+
+        def step() -> float:
+            nonlocal memory
+            losses, memory = read(*next(batches), None, memory)
+            return float(ops.convert_to_numpy(losses).mean())
+
+        return step
 
     def generation(self) -> Callable[[], Any]:
         """A call of the stream, greedy, on a full memory."""

@@ -131,6 +131,10 @@ def evaluate_stream(
     at the same place for every memory length, so evaluations with equal
     `segment_length` and `batch_size` can be compared token by token.
 
+    Between segments keys and values are kept where they can stand for hidden
+    states, so that no token is projected twice. On TensorFlow a model that was
+    compiled with `jit_compile=True` runs under XLA.
+
     Args:
         lm: a `TransformerXLCausalLM`.
         documents: one 1-D integer array, or a sequence of them.

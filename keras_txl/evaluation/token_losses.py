@@ -101,7 +101,12 @@ def segment_reader(
             "`gradient_scales` are for dynamic evaluation. Received: "
             "dynamic_learning_rate=None. Pass one, or leave the scales out."
         )
-    return lambda inputs, targets, _, memory: lm.token_losses(
+    from keras_txl.models.kept_projections import KeptProjections
+
+    model = lm
+    if KeptProjections.suits(lm.backbone) and not protocol.zero_memory:
+        model = KeptProjections(lm, protocol.segment_length)
+    return lambda inputs, targets, _, memory: model.token_losses(
         inputs, targets, memory
     )
 

@@ -11,6 +11,7 @@ def compile_value_function(
     model: keras.Model,
     function: Callable[..., Any],
     overwrites_first: bool = False,
+    jit_compile: bool = False,
 ) -> Callable[..., Any]:
     """Compile `function`, which reads the variables of `model` only.
 
@@ -19,6 +20,8 @@ def compile_value_function(
         function: takes and returns nested structures of tensors.
         overwrites_first: bool. Whether JAX may use the memory of the first
             argument, which is lost, for the results.
+        jit_compile: bool. Whether TensorFlow uses XLA, which compiles anew
+            for each shape. JAX always does.
 
     Returns:
         A function of the same signature. Where its inputs are being traced
@@ -31,14 +34,19 @@ def compile_value_function(
         return function
     if backend == "jax":
         return _compile_for_jax(model, function, overwrites_first)
-    return _compile_for_tensorflow(function)
+    return _compile_for_tensorflow(function, jit_compile)
 
 
-def _compile_for_tensorflow(function: Callable[..., Any]) -> Callable[..., Any]:
+def _compile_for_tensorflow(
+    function: Callable[..., Any], jit_compile: bool
+) -> Callable[..., Any]:
     import tensorflow as tf
 
     compiled: Callable[..., Any] = tf.function(
-        function, reduce_retracing=True, autograph=False
+        function,
+        reduce_retracing=not jit_compile,
+        autograph=False,
+        jit_compile=jit_compile or None,
     )
     return compiled
 

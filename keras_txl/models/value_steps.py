@@ -75,11 +75,18 @@ class ValueStepsMixin:
         self, inputs: Any, targets: Any, memory: Memory
     ) -> tuple[dict[str, Tensor], Tensor, Memory]:
         """Check what `token_losses` takes; it gives tensors of one form."""
-        given, inputs = inputs, self.normalize_inputs(inputs)
+        inputs, targets = self.check_for_losses(inputs, targets)
         memory = self._check_memory(memory, inputs["token_ids"])
+        return inputs, targets, memory
+
+    def check_for_losses(
+        self, inputs: Any, targets: Any
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        """Check inputs and targets; it gives tensors of one form."""
+        given, inputs = inputs, self.normalize_inputs(inputs)
         normal = normalize_targets(targets, inputs["token_ids"])
         check_vocabulary(given, self.backbone.vocabulary_size, targets)
-        return inputs, normal, memory
+        return inputs, normal
 
     def _check_memory(self, memory: Any, token_ids: Tensor) -> Memory:
         backbone = self.backbone
