@@ -352,6 +352,9 @@ def token_products(block: TransformerXLBlock) -> dict[str, Tensor]:
 def _turn(rows: Tensor, places: Tensor) -> Tensor:
     """Shift the last axis to the right; what leaves comes in on the left."""
     slots = ops.shape(rows)[-1]
+    if keras.backend.backend() == "torch":  # a slice would ask for its start
+        order = (ops.arange(slots, dtype="int32") - places) % slots
+        return ops.take(rows, order, axis=-1)
     twice = ops.concatenate([rows, rows], axis=-1)
     start = ops.cast((-places) % slots, "int32")
     return ops.slice(twice, ops.stack([0, 0, 0, start]), ops.shape(rows))

@@ -19,6 +19,7 @@ from keras_txl.models.token_decoding import READ_LENGTH
 from keras_txl.models.token_decoding import State
 from keras_txl.models.token_decoding import TokenDecoder
 from keras_txl.models.token_decoding import read_lengths
+from keras_txl.models.torch_graph import as_torch_graph
 
 
 class StreamDecoder:
@@ -59,10 +60,12 @@ class StreamDecoder:
             name = (function.__name__, batch_size, memory_length, *key)
             return lm._value_function(name, function, **options)
 
+        step = as_torch_graph(lm, decoder.step)
+
         def decode(layers: Any, *arguments: Any) -> dict[str, Any]:
             terms, state, *rest = arguments
             result = decode_tokens(
-                lambda ids, state: decoder.step(ids, state, terms),
+                lambda ids, state: step(ids, state, terms),
                 sampler,
                 tokens_per_call,
                 {**state, "layers": take_layers(layers)},

@@ -14,6 +14,7 @@ from keras_txl.generation.decoding import CachedStep
 from keras_txl.layers.segment_memory import empty_memory
 from keras_txl.models.backbone import TransformerXLBackbone
 from keras_txl.models.token_decoding import TokenDecoder
+from keras_txl.models.torch_graph import as_torch_graph
 
 
 def read_text(
@@ -64,18 +65,24 @@ def read_text(
         "length": ring["length"][:, None],  # every leaf has the rows first
     }
 
+    def feed(new_ids: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Any]:
+        hidden, layers = decoder.feed(new_ids, *rest)
+        logits = lm.head.logits(hidden, ops.zeros_like(new_ids))
+        return logits, hidden, layers
+
+    feed = as_torch_graph(lm, feed)
+
     def step(
         new_ids: Tensor, cache: Any, position: Any
     ) -> tuple[Tensor, Tensor, Any]:
         fed = position - newest  # since the ring was made
-        hidden, layers = decoder.feed(
+        logits, hidden, layers = feed(
             new_ids,
             cache["layers"],
             ring["slot"] + fed,
             cache["length"][:, 0] + fed,
             terms,
         )
-        logits = lm.head.logits(hidden, ops.zeros_like(new_ids))
         return logits, hidden, {**cache, "layers": layers}
 
     if hidden is not None:
