@@ -19,7 +19,6 @@ import argparse
 import json
 import math
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -30,9 +29,10 @@ from typing import Any
 
 import harness
 import numpy as np
-from bench_decoding import Bound
 from bench_decoding import make_model
-from bench_decoding import run_peers
+from decoding_bound import Bound
+from decoding_peers import add_arguments
+from decoding_peers import run_peers
 
 import keras_txl
 
@@ -82,16 +82,10 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--text", type=Path, help="held-out text")
     parser.add_argument("--bytes", type=int, default=20_000, help="of the text")
     parser.add_argument("--files", nargs="+", choices=FILES, default=FILES)
-    parser.add_argument("--peers", type=Path, help="script of the peers")
-    parser.add_argument("--peers-python", default=sys.executable)
+    add_arguments(parser)
     parser.add_argument("--output", type=Path)
     parser.add_argument("--quick", action="store_true", help="tiny model")
-    parser.set_defaults(
-        peer_names=["hf_transfoxl"],
-        peer_backends=[],
-        peer_options="--rounds 3 --max-rounds 3 --wait 1",
-        tf_python=None,
-    )
+    parser.set_defaults(peer_names=["hf_transfoxl"], peer_backends=[])
     options = parser.parse_args()
     if (options.model is None) != (options.text is None):
         parser.error("--model and --text go together")
@@ -111,8 +105,7 @@ def speed(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         "batch_size": 1,
     }
     lm = make_model(params, options.vocabulary_size)
-    matrices = [np.asarray(weight) for weight in lm.trainable_weights]
-    bound_reads = Bound(matrices, params)
+    bound_reads = Bound(params, options.vocabulary_size)
     stream = lm.generate_stream(np.zeros((1, 1), "int32"), sampler="greedy")
     timed: dict[str, Callable[[], Any]] = {"keras": lambda: next(stream)}
     sizes, ring = {}, None

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from typing import Any
 
 TOKENS_PER_CALL = 16
+TOKENS_PER_STEP = 4  # of peers with rows, whose tokens can take seconds
 BACKENDS = {
     "tensorflow": ("tensorflow", False),
     "tensorflow_xla": ("tensorflow", True),
@@ -149,33 +150,68 @@ def use_threads(backend: str, count: int) -> None:
 
 
 def torch_rows(base: Any) -> Any:
-    """A peer on PyTorch with `batch` rows."""
+    """A peer on PyTorch with `batch` rows, a few tokens a step."""
 
     class Rows(base):
         state: Any
+        tok: Any
 
         def __init__(self, config: dict[str, Any], mode: str) -> None:
             super().__init__(config, mode)
-            self.rows_per_step = self.tokens_per_step
-            self.tokens_per_step *= config["batch"]
+            self.tokens_per_step = TOKENS_PER_STEP * config["batch"]
 
         def prefill(self) -> None:
             rows, slots = self.c["batch"], self.c["mem_len"]
             self.tok = self.t.zeros(rows, 1, dtype=self.t.long)
-            if hasattr(self, "wrap"):  # it reads its prompt in each step
-                shape = (rows, slots + self.c["tgt_len"])
-                self.prompt = self.t.randint(0, self.c["vocab"], shape)
-                return
             with self.t.no_grad():
                 for _ in range(-(-slots // 64)):
                     ids = self.t.randint(0, self.c["vocab"], (rows, 64))
                     _, self.state = self.logits(ids, self.state)
 
         def step(self) -> None:
-            if not hasattr(self, "wrap"):
-                super().step()
-                return
-            self.wrap.generate(self.prompt, self.rows_per_step, temperature=0.0)
+            with self.t.no_grad():
+                for _ in range(TOKENS_PER_STEP):
+                    logits, self.state = self.logits(self.tok, self.state)
+                    self.tok = logits[:, -1].argmax(-1, keepdim=True)
+
+    return Rows
+
+
+def torch_rows_with_cache(base: Any) -> Any:
+    """The peer that keeps keys and values of the segment it is in.
+
+    This is the loop of the package's own `generate`, which reads its prompt in
+    each call and a full segment once more; neither is counted here.
+    """
+
+    joined: Any = torch_rows(base)
+
+    class Rows(joined):
+        tok: Any
+        segment: Any = None
+        kept: Any = None
+
+        def step(self) -> None:
+            with self.t.no_grad():
+                for _ in range(TOKENS_PER_STEP):
+                    self.one_token()
+
+        def one_token(self) -> None:
+            length = 0 if self.segment is None else self.segment.shape[1]
+            if length % self.c["tgt_len"]:
+                self.segment = self.t.cat([self.segment, self.tok], dim=-1)
+            else:
+                if self.kept is not None:
+                    self.state = self.kept.mems
+                self.segment, self.kept = self.tok, None
+            logits, self.kept = self.model(
+                self.segment,
+                mems=self.state,
+                cache=self.kept,
+                return_mems=True,
+                return_intermediates=True,
+            )
+            self.tok = logits[:, -1].argmax(-1, keepdim=True)
 
     return Rows
 
@@ -216,6 +252,8 @@ def _peers() -> dict[str, tuple[str, Any]]:
     for name, (kind, base) in getattr(script, "PEERS", {}).items():
         if not name.startswith("gem"):  # bounds of other kinds
             rows = torch_rows if kind == "torch" else tensorflow_rows
+            if name == "x_transformers_kvcache":
+                rows = torch_rows_with_cache
             peers[f"{name}_rows"] = (kind, rows(base))
     return peers
 

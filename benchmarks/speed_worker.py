@@ -14,6 +14,7 @@ import time
 from typing import Any
 
 import numpy as np
+from decoding_bound import Bound
 from peers_plugin import KerasTXL
 from speed_configs import token_weights
 
@@ -34,6 +35,8 @@ def main() -> None:
     kind, _, variant = options.peer.partition("_")
     if kind == "product":
         subject: Any = MatrixProduct(variant)
+    elif kind == "bound":
+        subject = GenerationBound(options.cfg)
     else:
         variant = options.peer.removeprefix("keras_txl_")
         subject = KerasTXL(config, options.mode, variant)
@@ -93,6 +96,22 @@ def segments(config: dict[str, Any]) -> Any:
     return np.random.default_rng(0).choice(
         config["vocab"], size=shape, p=token_weights(config["vocab"])
     )
+
+
+class GenerationBound:
+    """What a generated token of each row needs at least, see `Bound`."""
+
+    n_params, version = 0, f"numpy {np.__version__}"
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        params = {
+            "num_layers": config["n_layer"],
+            "hidden_dim": config["d_model"],
+            "memory_length": config["mem_len"],
+            "batch_size": config["batch"],
+        }
+        self.step = Bound(params, config["vocab"]).read_once
+        self.tokens_per_step = config["batch"]
 
 
 class MatrixProduct:
