@@ -6,6 +6,7 @@ configuration and without a network.
 """
 
 import atexit
+import gc
 import os
 import shutil
 import socket
@@ -99,6 +100,19 @@ def no_network() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(socket.socket, "connect", connect_locally)
         yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_objects_to_collect() -> None:
+    """What earlier files left behind is no longer looked through for garbage.
+
+    TensorFlow keeps every gradient that is given to `tf.custom_gradient` in a
+    graph, and with it the graph, some 50,000 objects a trained model: late in
+    a run, one full collection took 40 seconds. Keras collects by itself, too,
+    for each matrix that it quantizes.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -117,12 +117,15 @@ def test_an_interrupted_run_leaves_nothing(corpus, tmp_path):
         env=environment(),
     )
     deadline = time.monotonic() + 240
-    while not list(tmp_path.glob(".out*/history.csv")):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    try:
+        while not list(tmp_path.glob(".out*/history.csv")):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()  # else a run of nine minutes goes on beside the tests
     assert process.returncode == 130, err
     assert "interrupted" in err
     assert "Traceback" not in err

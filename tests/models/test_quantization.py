@@ -1,7 +1,5 @@
 """Quantized, adapted and mixed models: saved, loaded and generating."""
 
-import gc
-
 import keras
 import numpy as np
 import pytest
@@ -75,15 +73,6 @@ def quantize(lm, mode):
     if mode == "awq":
         config = keras.quantizers.AWQConfig(**calibration)
     lm.quantize(mode, config)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def few_objects_to_collect():
-    """Keras collects garbage for each matrix that it quantizes."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 ONCE = pytest.mark.backend("tensorflow")
