@@ -224,10 +224,21 @@ def quality(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         name = quantize or "float32"
         found[name] = {
             "bits_per_byte": bits_per_byte(folder, ids),
+            "seconds_a_token": seconds_a_token(folder),
             "bytes": size_of(folder),
         }
         print(f"{name}: {found[name]}", flush=True)
     return {**found, "text_bytes": len(data)}
+
+
+def seconds_a_token(folder: Path, tokens: int = 50) -> float:
+    """Median over single tokens behind a full memory."""
+    feed, samples = token_loop(folder), []
+    for _ in range(tokens):
+        begin = time.perf_counter()
+        feed()
+        samples.append(time.perf_counter() - begin)
+    return statistics.median(samples)
 
 
 def bits_per_byte(folder: Path, ids: Any) -> float:

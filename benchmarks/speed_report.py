@@ -4,6 +4,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+from speed_configs import flops
+
+WORK = "the work, O(T + M) a token, at the rate of a product"
 TABLES = re.compile(r"(<!-- tables begin -->\n).*?(<!-- tables end -->)", re.S)
 UNITS = {"train": "training", "eval": "evaluation", "generate": "generation"}
 
@@ -38,9 +41,12 @@ def tables_of(report: dict[str, Any]) -> str:
         f"TensorFlow {versions['tensorflow']}.",
         "",
     ]
-    for cell in report["cells"]:
-        if "axis" not in cell:
-            lines += cell_table(cell)
+    cells = [cell for cell in report["cells"] if "axis" not in cell]
+    modes = list(UNITS)
+    for cell in sorted(
+        cells, key=lambda c: (c["name"], modes.index(c["mode"]))
+    ):
+        lines += cell_table(cell)
     sweeps = [cell for cell in report["cells"] if "axis" in cell]
     if sweeps:
         lines += ["### Sweeps", "", *sweep_table(sweeps)]
@@ -119,13 +125,11 @@ def draw_sweeps(report: dict[str, Any], images: Path) -> None:
         for cell in report["cells"]:
             if cell.get("axis") != axis:
                 continue
-            for row in cell["rows"]:
-                if "tokens_per_s" in row:
-                    cost = 1e6 / row["tokens_per_s"]
-                    points = lines.setdefault(row["name"], [])
-                    points.append((cell["value"], cost))
+            for name, cost in costs_of(cell).items():
+                lines.setdefault(name, []).append((cell["value"], cost))
         for name, points in lines.items():
-            plot.plot(*zip(*sorted(points), strict=True), "o-", label=name)
+            style = "k--" if name == WORK else "o-"
+            plot.plot(*zip(*sorted(points), strict=True), style, label=name)
         plot.set(xlabel=axis, ylabel="microseconds a token")
         plot.set_ylim(bottom=0)
         plot.legend(fontsize=7)
@@ -134,6 +138,21 @@ def draw_sweeps(report: dict[str, Any], images: Path) -> None:
             images / f"performance-{axis}.svg", metadata={"Date": ""}
         )
         pyplot.close(figure)
+
+
+def costs_of(cell: dict[str, Any]) -> dict[str, float]:
+    """Microseconds a token of each implementation, and of the bare work."""
+    tokens = cell["config"]["batch"] * cell["config"]["tgt_len"]
+    rate = max(row.get("gflops", 0) for row in cell["rows"]) * 1e9
+    costs = {
+        row["name"]: 1e6 / row["tokens_per_s"]
+        for row in cell["rows"]
+        if "tokens_per_s" in row
+    }
+    if rate:
+        work = flops(cell["config"], cell["mode"])
+        costs[WORK] = 1e6 * work / tokens / rate
+    return costs
 
 
 def number(value: float) -> str:
