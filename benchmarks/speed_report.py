@@ -58,7 +58,7 @@ def cell_table(cell: dict[str, Any]) -> list[str]:
     rows = [row for row in cell["rows"] if "tokens_per_s" in row]
     rows.sort(key=lambda row: -row["tokens_per_s"])
     lines = [
-        f"### {cell['name']}, {UNITS[cell['mode']]}",
+        f"### {title_of(cell)}",
         "",
         "| | tokens/s | slowest to fastest burst | of the product | "
         "peak MB | first step s |",
@@ -91,6 +91,13 @@ def cell_table(cell: dict[str, Any]) -> list[str]:
         if "error" in row
     ]
     return [*lines, ""]
+
+
+def title_of(cell: dict[str, Any]) -> str:
+    """Configuration, mode, and the policy if it is not the usual one."""
+    dtype = cell["config"].get("dtype")
+    words = [cell["name"], UNITS[cell["mode"]], *([dtype] if dtype else [])]
+    return ", ".join(words)
 
 
 def sweep_table(cells: list[dict[str, Any]]) -> list[str]:
