@@ -21,8 +21,12 @@ class ToldLosses:
             attend_empty_memory=False,
             attention_mask=SegmentAttentionMask(),
             compute_dtype="float32",
+            memory_dtype="float16",  # its memory stays one of hidden states
             memory_layers=[],
             position="none",
+            transformer_layers=[
+                SimpleNamespace(normalize_first=False, memory_layer_norm=False)
+            ],
         )
 
     def initial_memory(self, batch_size, memory_length=0):
