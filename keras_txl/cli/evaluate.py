@@ -145,15 +145,15 @@ def run(options: argparse.Namespace) -> None:
     if options.json:
         print(json.dumps(told, indent=2))
         return
+    unit = unit_of(tokenizer)
     sizes_told = [
         counted(len(documents), "document"),
         counted(num_bytes, "byte"),
         f"segments of {chosen[0].segment_length}",
     ]
-    if unit_of(tokenizer) != "byte":
-        tokens = counted(sum(map(len, ids)), unit_of(tokenizer))
-        sizes_told.insert(2, tokens)
-    _print_table(results, ", ".join(sizes_told))
+    if unit != "byte":
+        sizes_told.insert(2, counted(sum(map(len, ids)), unit))
+    _print_table(results, ", ".join(sizes_told), unit)
 
 
 def _scales(
@@ -190,6 +190,7 @@ def _measure(
         "bits_per_byte": result.bits_per_byte,
         "interval": _interval(result),
         "nats_per_token": result.nats_per_token,
+        "bits_per_token": result.bits_per_token,
         "perplexity": result.perplexity,
         "words": result.num_words,
         "word_perplexity": result.word_perplexity,
@@ -216,15 +217,16 @@ def _interval(result: StreamEvaluation) -> dict[str, Any] | None:
     }
 
 
-def _print_table(results: list[dict[str, Any]], title: str) -> None:
+def _print_table(results: list[dict[str, Any]], title: str, unit: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
     table = Table(title=title)
+    characters = unit == "character"
     for name in (
         "memory",
         "bits per byte",
-        "nats per token",
+        "bits/character" if characters else "nats per token",
         "perplexity",
         "per word",
         "tokens/s",
@@ -232,16 +234,16 @@ def _print_table(results: list[dict[str, Any]], title: str) -> None:
         table.add_column(name, justify="right")
     for row in results:
         words = row["word_perplexity"]
+        loss = row["bits_per_token" if characters else "nats_per_token"]
         table.add_row(
             str(row["memory_length"]),
             f"{row['bits_per_byte']:.4f}",
-            f"{row['nats_per_token']:.4f}",
+            f"{loss:.4f}",
             f"{row['perplexity']:,.3f}",
             "none" if words is None else f"{words:,.4g}",
             f"{row['tokens_per_second']:,.0f}",
         )
-    console = Console()
-    console.print(table)
+    Console().print(table)
     for row in results:
         interval = row["interval"]
         told = "one document: no interval"
@@ -250,5 +252,6 @@ def _print_table(results: list[dict[str, Any]], title: str) -> None:
                 f"95 % of bits per byte: {interval['low']:.4f} to "
                 f"{interval['high']:.4f}"
             )
-        console.print(f"memory {row['memory_length']}: {told}", highlight=False)
-        console.print(f"protocol: {row['protocol_line']}", highlight=False)
+        # Not by rich, which would break a line where the screen ends.
+        print(f"memory {row['memory_length']}: {told}")
+        print(f"protocol: {row['protocol_line']}")

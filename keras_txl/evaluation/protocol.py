@@ -28,7 +28,9 @@ class EvaluationProtocol:
         clamp_length: larger distances count as this one. `None`: all are told
             apart.
         attention_window: keys a query may see, as `eval_attention_window` of
-            the backbone. `None`: all.
+            the backbone. `None`: all; so where a window that is told by the
+            memory meets a protocol without memory, as each token would see
+            itself alone.
         warmup_tokens: tokens of the same document that a stream reads before
             those it counts, so that a cut costs no context.
         stride: instead of streams, windows of `segment_length` tokens without
@@ -109,7 +111,11 @@ class EvaluationProtocol:
         if memory is None:
             memory = int(lm.initial_memory(1)["states"].shape[2])
         with evaluation_settings(lm, self.attention_window, self.clamp_length):
-            window = lm.backbone.attention_mask.window(memory)
+            mask = lm.backbone.attention_mask
+            told_by_memory = isinstance(mask.window_setting(), str)
+            window = None
+            if memory or not told_by_memory:
+                window = mask.window(memory)
             clamps = {
                 layer.clamp_length
                 if layer.eval_clamp_length == "as_in_training"

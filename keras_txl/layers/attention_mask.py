@@ -162,13 +162,17 @@ class SegmentAttentionMask(keras.layers.Layer):
             document_mask(document_ids, slots, visible),
         )
 
+    def window_setting(self, training: bool | None = None) -> int | str | None:
+        """The window in use as it was given: a number, a name or `None`."""
+        if training or self.eval_attention_window == AS_IN_TRAINING:
+            return self.attention_window
+        return self.eval_attention_window
+
     def window(
         self, memory_slots: int | Tensor, training: bool | None = None
     ) -> int | Tensor | None:
         """Number of keys that a query sees with this many memory slots."""
-        window: Any = self.eval_attention_window
-        if training or window == AS_IN_TRAINING:
-            window = self.attention_window
+        window: Any = self.window_setting(training)
         if window == "memory_length":  # a query always sees itself
             return ops.maximum(memory_slots, 1)
         if window == "memory_length+1":

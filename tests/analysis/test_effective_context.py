@@ -99,6 +99,17 @@ def test_a_window_of_a_real_model_is_its_length(
     assert found.lengths.tolist() == [reach]
 
 
+def test_a_window_told_by_memory_does_not_cut_the_context(make_lm, documents):
+    # As in the published models; a context is read without memory.
+    lm = make_lm(num_layers=1, eval_attention_window="memory_length+1")
+    lm.compile(run_eagerly=True)
+    randomize(lm, seed=3, scale=1.0)
+    found = relative_effective_context_length(
+        [lm], documents, step=1, longest=5, threshold=1e-5
+    )
+    assert found.lengths.tolist() == [5]
+
+
 def test_a_context_that_always_pays_is_told_as_the_longest(documents):
     found = relative_effective_context_length(
         [UsesTokens(99)], documents, step=4, longest=11

@@ -125,6 +125,24 @@ def test_the_published_protocol_is_that_of_the_paper():
         published_protocol("txl_wt104_base")
 
 
+@pytest.mark.parametrize("reading", [{"memory_length": 0}, {"stride": 2}])
+@pytest.mark.parametrize("window", ["memory_length", "memory_length+1"])
+def test_a_window_told_by_memory_hides_nothing_where_there_is_none(
+    make_lm, documents, window, reading
+):
+    lm = make_lm(num_layers=1, eval_attention_window=window)
+    lm.compile(run_eagerly=True)
+    randomize(lm, seed=1, scale=1.0)
+    result = evaluate_stream(lm, documents, **SIZES, **reading)
+    assert result.protocol.attention_window is None
+    everything = {**SIZES, **reading, "attention_window": None}
+    expected = evaluate_stream(lm, documents, **everything)
+    np.testing.assert_array_equal(result.document_nats, expected.document_nats)
+    everything["attention_window"] = 1  # each token itself
+    alone = evaluate_stream(lm, documents, **everything)
+    assert abs(alone.nats - result.nats) > 1e-3
+
+
 @pytest.mark.parametrize(
     "settings, told",
     [

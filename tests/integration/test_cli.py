@@ -74,8 +74,12 @@ def test_evaluate_prints_a_line_for_each_memory(trained, corpus, capsys):
 def test_evaluate_prints_a_table(trained, corpus, capsys):
     assert main(["evaluate", str(trained), str(corpus / "01.txt")]) == 0
     out = capsys.readouterr().out
-    assert "bits per byte" in out
+    assert "bits per byte" in out and "nats per token" in out
     assert "16" in out  # the memory the model was built with
+    # To be copied, so not broken where the screen ends.
+    (told,) = (line for line in out.splitlines() if "protocol:" in line)
+    assert told.startswith("protocol: segment 64, memory 16,")
+    assert told.endswith(", float32")
 
 
 def test_evaluate_follows_a_protocol_that_its_line_repeats(
@@ -112,11 +116,11 @@ def test_evaluate_follows_a_protocol_that_its_line_repeats(
 def test_evaluate_reads_windows_with_a_stride(trained, corpus, capsys):
     text = str(corpus / "00.txt")
     options = ["--segment-length", "8", "--stride", "4", "--clamp-length"]
-    options += ["none", "--attention-window", "memory_length+1"]
+    options += ["none", "--attention-window", "5"]
     assert main(["evaluate", str(trained), text, *options]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "one document: no interval" in out  # of which there is no interval
-    assert "segment 8, memory 0, clamp none, window 1," in out
+    assert "segment 8, memory 0, clamp none, window 5," in out
     assert "batch 16, stride 4" in out
 
 

@@ -105,6 +105,8 @@ def test_characters_are_told_in_bits_each(text, tmp_path, capsys):
     output = ["--output", str(tmp_path / "run"), "--steps", "3"]
     assert main(["train", *arguments, *output, *SIZES]) == 0
     assert "bits per character" in capsys.readouterr().out
+    assert main(["evaluate", str(tmp_path / "run"), str(text)]) == 0
+    assert "bits/character" in capsys.readouterr().out
 
 
 def test_pieces_are_encoded_once_and_trained_on(text, tmp_path, capsys):
