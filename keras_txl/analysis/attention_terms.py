@@ -93,6 +93,31 @@ class RelativeKeys:
     kernels: np.ndarray
     keys: np.ndarray
 
+    @property
+    def wavelengths(self) -> np.ndarray:
+        """Of each sine of R with its cosine, in tokens, ascending.
+
+        Returns:
+            float64 array of shape `(hidden_dim / 2,)`.
+        """
+        half = self.kernels.shape[1] // 2
+        return 2 * np.pi * 10000.0 ** (np.arange(half) / half)
+
+    @property
+    def strengths(self) -> np.ndarray:
+        """How strongly each head reads each wavelength.
+
+        Returns:
+            float64 array of shape `(num_layers, num_heads, hidden_dim / 2)`:
+            root mean square of the entries of W_kR that a sine and its
+            cosine are multiplied by.
+        """
+        layers, width, heads, head_dim = self.kernels.shape
+        squares = self.kernels.astype("float64") ** 2
+        waves = (layers, 2, width // 2, heads, head_dim)  # sines, cosines
+        means = squares.reshape(waves).mean(axis=(1, 4))  # (L, D / 2, N)
+        return np.sqrt(means).swapaxes(1, 2)
+
 
 def relative_keys(lm: Any, num_distances: int) -> RelativeKeys:
     """The matrix W_kR of each layer, and its product with R.

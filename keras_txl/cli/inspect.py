@@ -27,7 +27,8 @@ With --text, read texts with memory and without, and write a report to
 all numbers (report.json), and each figure as a PNG file where matplotlib is
 installed. It shows the text coloured by what memory changes, loss by length
 of memory and by place in the segment, where heads look, the four terms of
-the scores, norms and drift of memory, and the effective context length."""
+the scores and the matrix W_kR, norms and drift of memory, and the effective
+context length."""
 
 EXAMPLES = """\
 examples:

@@ -29,8 +29,8 @@ def make_charts(found: ReadingMeasurements) -> list[Chart]:
         found: the measurements.
 
     Returns:
-        Charts; without that of the four terms where scores are not made of
-        them.
+        Charts; without those of the four terms and of W_kR where scores are
+        not made of them.
     """
     charts = [
         _memory_curve(found),
@@ -54,6 +54,7 @@ def make_charts(found: ReadingMeasurements) -> list[Chart]:
             ".0f",
         ),
         _terms(found),
+        _relative_keys(found),
         _memory_trace(found, "norms", "Size of what memory holds"),
         _memory_trace(found, "drift", "Drift of memory"),
     ]
@@ -115,9 +116,6 @@ def _attention(found: ReadingMeasurements) -> Chart:
         str(first) if first == last - 1 else f"{first}\u2013{last - 1}"
         for first, last in zip(edges, edges[1:], strict=False)
     ]
-    rows = [
-        f"{layer}.{head}" for layer in range(layers) for head in range(heads)
-    ]
     values = 100 * shares.reshape(layers * heads, -1)
     return Grid(
         name="attention",
@@ -126,12 +124,18 @@ def _attention(found: ReadingMeasurements) -> Chart:
         " a column a range of distances, itself at 0.",
         x_label=f"distance back, in {found.unit}s",
         y_label="head",
-        rows=rows,
+        rows=_head_names(layers, heads),
         columns=columns,
         values=values.tolist(),
         number=".0f",
         highest=float(values.max()),
     )
+
+
+def _head_names(layers: int, heads: int) -> list[str]:
+    return [
+        f"{layer}.{head}" for layer in range(layers) for head in range(heads)
+    ]
 
 
 def _heads(
@@ -172,6 +176,41 @@ def _terms(found: ReadingMeasurements) -> Chart | None:
             for name, label in TERMS.items()
         },
     )
+
+
+def _relative_keys(found: ReadingMeasurements) -> Chart | None:
+    if found.relative_keys is None:
+        return None
+    waves = found.relative_keys.wavelengths  # (D / 2,)
+    strengths = found.relative_keys.strengths  # (L, N, D / 2)
+    octave = np.floor(np.log2(waves / waves[0]) + 1e-9)
+    first = np.flatnonzero(np.diff(octave, prepend=-1))  # of each octave
+    counts = np.diff(first, append=len(waves))
+    means = np.add.reduceat(strengths**2, first, axis=-1) / counts
+    layers, heads, _ = strengths.shape
+    values = np.sqrt(means).reshape(layers * heads, -1)
+    return Grid(
+        name="relative_keys",
+        title="The matrix W_kR, by wavelength",
+        caption="How strongly each head (layer.head) reads the sines and "
+        "cosines that tell it the distance: root mean square of their entries "
+        "in W_kR, a column an octave of wavelengths. Short waves tell near "
+        f"{found.unit}s apart; one much longer than "
+        f"{found.segment_length + found.memory_length} {found.unit}s is all "
+        "but the same everywhere.",
+        x_label=f"wavelength, in {found.unit}s",
+        y_label="head",
+        rows=_head_names(layers, heads),
+        columns=[_short(wave) for wave in waves[first]],
+        values=values.tolist(),
+        number=".2f",
+        highest=float(values.max()) or 1.0,
+    )
+
+
+def _short(number: float) -> str:
+    """Two digits of a number."""
+    return f"{number:.0f}" if number < 1000 else f"{number / 1000:.0f}k"
 
 
 def _memory_trace(found: ReadingMeasurements, name: str, title: str) -> Chart:

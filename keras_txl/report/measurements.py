@@ -15,12 +15,14 @@ import numpy as np
 from keras_txl.analysis import EffectiveContext
 from keras_txl.analysis import MemoryTrace
 from keras_txl.analysis import PositionLosses
+from keras_txl.analysis import RelativeKeys
 from keras_txl.analysis import attention_by_distance
 from keras_txl.analysis import attention_entropy
 from keras_txl.analysis import attention_terms
 from keras_txl.analysis import find_effective_context
 from keras_txl.analysis import loss_by_position
 from keras_txl.analysis import losses_by_context
+from keras_txl.analysis import relative_keys
 from keras_txl.analysis import trace_memory
 from keras_txl.checks import check_integer
 from keras_txl.evaluation import BootstrapInterval
@@ -59,6 +61,8 @@ class ReadingMeasurements:
             `(num_layers, num_heads)`: the standard deviation over the keys
             that a query sees, which is what moves attention. `None` where
             scores are no sum of these.
+        relative_keys: the matrix W_kR of each layer; `None` where there is
+            none.
         trace: norms and drift of memory.
         effective_context: RECL by ratio; empty if the texts are too short.
         effective_context_step: tokens by which its context grows.
@@ -76,6 +80,7 @@ class ReadingMeasurements:
     attention: np.ndarray
     entropy: np.ndarray
     terms: dict[str, np.ndarray] | None
+    relative_keys: RelativeKeys | None
     trace: MemoryTrace
     effective_context: dict[float, EffectiveContext]
     effective_context_step: int
@@ -98,6 +103,11 @@ class ReadingMeasurements:
         }
         for length, told in found["curve"].items():
             told["bits_per_token"] = self.curve[int(length)].bits_per_token
+        if self.relative_keys is not None:  # the matrix itself is long
+            found["relative_keys"] = {
+                "wavelengths": _plain(self.relative_keys.wavelengths),
+                "strengths": _plain(self.relative_keys.strengths),
+            }
         bits = {"without": self.bits_without, "with": self.bits_with}
         return {"bits_per_token": bits, **found}
 
@@ -138,7 +148,7 @@ def measure_reading(
     if memory_length is None:
         memory_length = int(lm.initial_memory(1)["states"].shape[2])
     check_integer("memory_length", memory_length, 1)
-    lengths = _memory_lengths(lm, memory_length)
+    lengths = _memory_lengths(lm, memory_length, segment_length)
     settings: dict[str, Any] = {"segment_length": segment_length}
     compared = (0, memory_length)
     usual = {**settings, "memory_length": memory_length}
@@ -194,6 +204,9 @@ def measure_reading(
         attention=attention,
         entropy=entropy,
         terms=terms,
+        relative_keys=relative_keys(lm, segment_length + memory_length)
+        if terms is not None
+        else None,
         trace=trace,
         effective_context=contexts,
         effective_context_step=step,
@@ -216,9 +229,13 @@ class _Parts:
         self.begin("")
 
 
-def _memory_lengths(lm: Any, usual: int) -> list[int]:
+def _memory_lengths(lm: Any, usual: int, segment_length: int) -> list[int]:
     """Shorter ones, and longer ones where distances reach so far."""
-    lengths = {0, usual // 4, usual // 2, usual}
+    shorter = {usual // 4, usual // 2}
+    if isinstance(lm.backbone.attention_mask.window_setting(), str):
+        # Such a window would hide a part of the segment itself.
+        shorter = {length for length in shorter if length >= segment_length}
+    lengths = {0, *shorter, usual}
     if lm.backbone.position == "relative_sinusoidal":
         lengths |= {2 * usual, 4 * usual}
     return sorted(lengths)

@@ -177,6 +177,22 @@ def test_relative_keys_are_rows_of_distances(lm):
         assert_close(found.keys[layer], expected, FLOAT32, "W_kR R")
 
 
+def test_strengths_are_those_of_each_sine_and_its_cosine(lm):
+    found = relative_keys(lm, 1)
+    for number, wavelength in enumerate(found.wavelengths):
+        # R turns once around within a wavelength.
+        frequency = 10000 ** (-2 * number / WIDTH)
+        assert wavelength == pytest.approx(2 * math.pi / frequency)
+        for layer in range(LAYERS):
+            for head in range(HEADS):
+                kernel = found.kernels[layer, :, head]
+                entries = [*kernel[number], *kernel[WIDTH // 2 + number]]
+                expected = math.sqrt(sum(x**2 for x in entries) / len(entries))
+                assert found.strengths[layer, head, number] == pytest.approx(
+                    expected
+                )
+
+
 def test_the_trace_is_of_the_states_that_memory_holds(lm, ids, layers):
     trace = trace_memory(lm, ids, **SETTINGS)
     memory = lm.initial_memory(1, memory_length=MEMORY)

@@ -17,7 +17,8 @@ pytestmark = pytest.mark.backend("tensorflow")
 VISIT = Path(__file__).with_name("visit_report.mjs")
 FIGURES = {
     *("text", "memory", "positions", "attention", "entropy", "far"),
-    *("terms", "norms", "drift", "recl", "protocol", "model"),
+    *("terms", "relative_keys", "norms", "drift"),
+    *("recl", "protocol", "model"),
 }
 VIEWS = ("desktop_light", "desktop_dark", "phone_light", "phone_dark")
 

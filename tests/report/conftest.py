@@ -6,6 +6,7 @@ import pytest
 from keras_txl.analysis import EffectiveContext
 from keras_txl.analysis import MemoryTrace
 from keras_txl.analysis import PositionLosses
+from keras_txl.analysis import RelativeKeys
 from keras_txl.evaluation import StreamEvaluation
 from keras_txl.report import ReadingMeasurements
 from keras_txl.report.shown_text import Piece
@@ -53,6 +54,9 @@ def found():
         attention=attention / attention.sum(axis=-1, keepdims=True),
         entropy=rng.random((2, 2)),
         terms={name: rng.random((2, 2)) for name in "abcd"},
+        relative_keys=RelativeKeys(
+            rng.normal(size=(2, 8, 2, 4)), rng.normal(size=(2, 8, 2, 4))
+        ),
         trace=MemoryTrace(rng.random((5, 2)), rng.random((5, 2))),
         effective_context={
             1.0: EffectiveContext(np.array([4]), {2: np.array([0.05])}, 4)

@@ -1,11 +1,13 @@
 """Charts stand where their numbers say."""
 
+import dataclasses
 import re
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
 
+from keras_txl.analysis import RelativeKeys
 from keras_txl.report.charts import BarChart
 from keras_txl.report.charts import Grid
 from keras_txl.report.charts import Line
@@ -104,6 +106,22 @@ def test_distances_are_gathered_without_loss(found):
     np.testing.assert_allclose(
         far.values, 100 * found.attention[:, :, 4:].sum(-1)
     )
+
+
+def test_wavelengths_of_an_octave_are_one_column(found):
+    # Eight wide: 6, 63, 628 and 6,283 tokens, each in an octave of its own.
+    chart = next(c for c in make_charts(found) if c.name == "relative_keys")
+    assert chart.columns == ["6", "63", "628", "6k"]
+    assert chart.rows == ["0.0", "0.1", "1.0", "1.1"]
+    expected = found.relative_keys.strengths.reshape(4, 4)
+    np.testing.assert_allclose(chart.values, expected)
+    kernels = np.random.default_rng(1).normal(size=(1, 64, 1, 2))
+    wide = dataclasses.replace(found, relative_keys=RelativeKeys(kernels, None))
+    chart = next(c for c in make_charts(wide) if c.name == "relative_keys")
+    # Three wavelengths of 32 lie below twice the shortest.
+    entries = kernels[0, [0, 1, 2, 32, 33, 34], 0]
+    assert chart.values[0][0] == pytest.approx(np.sqrt((entries**2).mean()))
+    assert chart.columns[:2] == ["6", "15"]
 
 
 def test_places_where_nothing_stood_are_left_out(found):

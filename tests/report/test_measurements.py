@@ -69,6 +69,9 @@ def test_each_part_is_that_of_the_analysis(lm, measured):
         found.trace.drift,
         analysis.trace_memory(lm, DOCUMENTS, **SETTINGS).drift,
     )
+    np.testing.assert_array_equal(
+        found.relative_keys.kernels, analysis.relative_keys(lm, 8).kernels
+    )
     assert list(found.effective_context) == [0.1, 0.5, 1.0]
     assert found.effective_context[0.5].longest <= 8
     assert [news[:2] for news in told] == [(n, 15) for n in range(16)]
@@ -89,10 +92,22 @@ def test_terms_are_those_behind_a_full_memory(lm, measured):
 def test_other_positions_and_short_texts_leave_parts_out(make_lm):
     lm = make_byte_lm(make_lm, num_layers=1, position="none")
     found = measure_reading(lm, [DOCUMENTS[0][:5]], **SETTINGS)
-    assert found.terms is None
+    assert found.terms is None and found.relative_keys is None
     assert found.effective_context == {}
     assert found.interval is None
     assert list(found.curve) == [0, 1, 2, 4]
+
+
+def test_a_window_told_by_memory_is_not_narrower_than_a_segment(make_lm):
+    lm = make_byte_lm(
+        make_lm, num_layers=1, eval_attention_window="memory_length"
+    )
+    found = measure_reading(lm, [DOCUMENTS[0][:5]], **SETTINGS)
+    windows = {
+        length: result.protocol.attention_window
+        for length, result in found.curve.items()
+    }
+    assert windows == {0: None, 4: 4, 8: 8, 16: 16}
 
 
 def test_what_lacks_memory_or_a_tokenizer_is_refused(make_lm):

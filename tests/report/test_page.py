@@ -16,7 +16,8 @@ pytestmark = pytest.mark.backend("tensorflow")  # no tensors
 VOID = {"meta", "input", "br", "hr"}
 FIGURES = {
     *("text", "memory", "positions", "attention", "entropy", "far"),
-    *("terms", "norms", "drift", "recl", "protocol", "model"),
+    *("terms", "relative_keys", "norms", "drift"),
+    *("recl", "protocol", "model"),
 }
 
 
@@ -103,9 +104,11 @@ def test_a_piece_tells_both_losses_and_its_shade(page):
 
 
 def test_what_cannot_be_measured_is_said(found):
-    few = dataclasses.replace(found, terms=None, effective_context={})
+    few = dataclasses.replace(
+        found, terms=None, relative_keys=None, effective_context={}
+    )
     ids = {attrs.get("id") for _, attrs in Reader(page_of(few)).elements}
-    assert FIGURES - ids == {"terms"}
+    assert FIGURES - ids == {"terms", "relative_keys"}
     assert "The text is too short" in page_of(few)
 
 

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.backend("tensorflow")  # no tensors
 
 CHARTS = {
     *("memory", "positions", "attention", "entropy", "far"),
-    *("terms", "norms", "drift"),
+    *("terms", "relative_keys", "norms", "drift"),
 }
 
 
@@ -33,6 +33,8 @@ def test_page_numbers_and_pictures(found, tmp_path):
     assert told["curve"]["8"]["bits_per_token"] == 1.5
     assert told["positions"]["0"]["nats"][2] is None
     assert told["attention"] == found.attention.tolist()
+    strengths = found.relative_keys.strengths
+    assert told["relative_keys"]["strengths"] == strengths.tolist()
     assert told["pieces"][2] == {
         "text": "\n",
         "with_memory": 2.0,
