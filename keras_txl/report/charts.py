@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
 
+NOTHING = 1e-9
+"""A smaller difference is one of rounding."""
+
 
 @dataclass(frozen=True)
 class Chart:
@@ -100,7 +103,9 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
         At least two, the first at or below `low`, the last at or above
         `high`.
     """
-    span = high - low or abs(high) or 1.0
+    span = high - low
+    if span < NOTHING:
+        span = abs(high) if abs(high) > NOTHING else 1.0
     rough = span / max(count - 1, 1)
     unit = 10.0 ** math.floor(math.log10(rough))
     step = next(unit * n for n in (1, 2, 5, 10) if unit * n >= rough * 0.999)

@@ -68,6 +68,14 @@ def test_points_of_a_line_stand_between_their_ticks():
     assert circles[1] == pytest.approx((along[100], up[4] - 3.5), abs=0.11)
 
 
+@pytest.mark.parametrize("value", [2.2e-16, -1.1e-16, 0.0, 5.0])
+def test_a_single_value_has_an_axis(value):
+    # The drift of a text of one segment: nothing, but for rounding.
+    chart = LineChart(**TOLD, lines=[Line("l", [8.0], [value])])
+    up = places_of_ticks(drawn(chart), "y", "tick end")
+    assert len(up) >= 2 and min(up) <= value + 1e-9 and max(up) >= value
+
+
 def test_bars_are_as_high_as_their_values():
     root = drawn(
         BarChart(**TOLD, groups=["0", "1"], series={"a": [1, 2], "b": [4, 0]})
