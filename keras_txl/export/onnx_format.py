@@ -14,6 +14,7 @@ import numpy as np
 from keras_txl.checks import check_optional_integer
 from keras_txl.export.check import expected_values
 from keras_txl.export.fresh_process import call_in_fresh_process
+from keras_txl.export.manifest import check_language_model
 from keras_txl.export.manifest import describe_model
 from keras_txl.export.manifest import write_manifest
 from keras_txl.export.onnx_companions import write_companions
@@ -69,9 +70,11 @@ def export_onnx(
     Raises:
         ExportMismatchError: if the file computes anything else.
         ImportError: if onnx or onnxruntime is not installed.
+        TypeError: if the model is no language model.
         ValueError: if an argument is out of range, or the model has no such
             flavour.
     """
+    check_language_model(lm)
     check_installed()
     check_opset(opset)
     check_quantization(quantize)

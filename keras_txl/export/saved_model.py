@@ -16,6 +16,7 @@ from keras_txl.checks import check_integer
 from keras_txl.checks import check_optional_integer
 from keras_txl.export.check import expected_values
 from keras_txl.export.fresh_process import call_in_fresh_process
+from keras_txl.export.manifest import check_language_model
 from keras_txl.export.manifest import describe_model
 from keras_txl.export.manifest import write_manifest
 from keras_txl.export.memory_format import check_memory_format
@@ -78,8 +79,10 @@ def export_saved_model(
     Raises:
         ExportMismatchError: if the file computes anything else.
         FileExistsError: if the version is there already.
+        TypeError: if the model is no language model.
         ValueError: if an argument is out of range.
     """
+    check_language_model(lm)
     check_memory_format(memory_format)
     check_optional_integer("memory_length", memory_length, 0)
     check_optional_integer("num_sessions", num_sessions, 1)

@@ -71,6 +71,7 @@ class SessionSignature:
         updates = [
             slots.scatter_nd_update(sessions[:, None], outputs[f"new_{name}"])
             for name, slots in self.slots.items()
+            if slots.shape.num_elements()  # without memory there is none
         ]
         with tf.control_dependencies(updates):
             return {"logits": tf.identity(outputs["logits"])}

@@ -126,9 +126,11 @@ def attend_heads(
     biases = attention.attention_biases
     content = position = query
     if biases is not None:
-        content = query + biases.content_bias[:, None]
+        # Outside of a layer's call nothing casts the weights by itself.
+        content = query + ops.cast(biases.content_bias, query.dtype)[:, None]
         if biases.position_bias is not None:
-            position = query + biases.position_bias[:, None]
+            bias = ops.cast(biases.position_bias, query.dtype)
+            position = query + bias[:, None]
     scores = _join(
         [
             ops.einsum(f"bnth,{keys_axes}->bnts", content, keys)

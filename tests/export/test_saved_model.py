@@ -46,6 +46,13 @@ def test_versions_are_never_replaced(exported, tmp_path):
 
 
 @pytest.mark.backend("tensorflow")
+@pytest.mark.parametrize("export", [export_saved_model, export_onnx])
+def test_what_is_no_language_model_is_refused(make_lm, tmp_path, export):
+    with pytest.raises(TypeError, match="TransformerXLCausalLM"):
+        export(make_lm(num_layers=1).backbone, tmp_path / "model")
+
+
+@pytest.mark.backend("tensorflow")
 def test_a_mismatch_leaves_nothing_behind(make_lm, tmp_path, monkeypatch):
     """A graph that reads memory in the wrong order is found out."""
     lm = make_lm(num_layers=1)

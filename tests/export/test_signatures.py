@@ -10,6 +10,9 @@ from keras_txl.export.generate_signature import GENERATE
 from keras_txl.export.generate_signature import GenerateSignature
 from keras_txl.export.saved_model_check import StreamSteps
 from keras_txl.export.saved_model_check import check_generate
+from keras_txl.export.saved_model_check import check_sessions
+from keras_txl.export.session_signature import SESSION
+from keras_txl.export.session_signature import SessionSignature
 from keras_txl.export.signatures import StreamSignatures
 from keras_txl.export.signatures import graph_function
 from keras_txl.export.text_signature import foreign_operations
@@ -105,9 +108,14 @@ def last_axes(graph):
 
 def test_a_model_without_memory_steps(make_lm):
     lm = make(make_lm, memory_length=0)
-    functions = StreamSignatures(lm, 0, "float32").functions()
+    expected = expected_values(lm, 0)
+    stream = StreamSignatures(lm, 0, "float32")
+    functions = stream.functions()
+    session = SessionSignature(stream, 1)
+    functions["session_step"] = graph_function(session, SESSION)
     steps = StreamSteps({k: by_keywords(f) for k, f in functions.items()})
-    replay(expected_values(lm, 0), steps.start, steps.step, 1e-5, "graph")
+    replay(expected, steps.start, steps.step, 1e-5, "graph")
+    check_sessions(steps.signatures, expected, 1e-5)
 
 
 @pytest.mark.parametrize(

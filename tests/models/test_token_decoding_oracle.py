@@ -123,3 +123,20 @@ def test_tokens_equal_one_segment_while_memory_covers_the_text(make_lm):
     logits, _ = logits_of(lm, LENGTH, 0, ids)
     expected, _ = lm.step(ids, lm.initial_memory(2))
     assert_close(logits, expected, tolerances.FLOAT32, "logits")
+
+
+def test_tokens_are_fed_in_mixed_precision(make_lm):
+    """Weights are float32, and nothing casts them outside of a layer."""
+    lm = make_lm(num_layers=1, dtype="mixed_bfloat16")
+    randomize(lm, seed=3)
+    ids = ops.convert_to_tensor([[4, 7]], dtype="int32")
+    memory = lm.initial_memory(1, MEMORY)
+    hidden, _ = lm.backbone.call_with_memory(ids, memory)
+    wanted = lm.head.logits(hidden, ops.zeros_like(ids))
+    decoder = TokenDecoder(lm, MEMORY)
+    state = decoder.to_state(memory)
+    for place in range(2):
+        newest = ids[:, place : place + 1]
+        logits, state = decoder.step(newest, state, decoder.terms())
+    difference = ops.cast(logits - wanted[:, 1], "float32")
+    assert float(ops.max(ops.abs(difference))) < 0.05
