@@ -5,8 +5,11 @@ rows do not see each other. So the rows of requests that wait can run together:
 one call of 32 rows costs far less than 32 calls.
 """
 
+import queue
+import threading
 from collections.abc import Callable
 from collections.abc import Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,66 @@ Arrays = dict[str, Any]
 
 SEGMENTS = ("token_ids", "targets")
 BY_TOKEN = ("logits", "token_losses")
+
+
+class RequestQueue:
+    """Requests that arrive while others run wait, and then run together.
+
+    Args:
+        run: `run(name, arrays)` runs a signature and gives arrays by name.
+        refusals: what `run` raises for bad inputs.
+        most_requests: int. How many may run together.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[str, Arrays], Arrays],
+        refusals: tuple[type[Exception], ...],
+        most_requests: int,
+    ) -> None:
+        self.run = run
+        self.refusals = refusals
+        self.most_requests = most_requests
+        self.requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        threading.Thread(target=self._work, daemon=True).start()
+
+    def put(self, name: str, inputs: Arrays) -> Future[Arrays]:
+        """Let a request wait; the outputs, or the error, come later."""
+        answer: Future[Arrays] = Future()
+        self.requests.put((name, inputs, answer))
+        return answer
+
+    def _work(self) -> None:
+        """Answer whoever waits, those of one signature together."""
+        left: list[Any] = []
+        while True:
+            waiting = left or [self.requests.get()]
+            while not self.requests.empty():
+                waiting.append(self.requests.get())
+            name = waiting[0][0]
+            chosen, left = [], []
+            for one in waiting:
+                fits = one[0] == name and len(chosen) < self.most_requests
+                (chosen if fits else left).append(one)
+            self._answer(name, chosen)
+
+    def _answer(self, name: str, chosen: list[Any]) -> None:
+        found: Sequence[Any]
+        try:
+            found = run_joined(
+                lambda arrays: self.run(name, arrays),
+                [inputs for _, inputs, _ in chosen],
+                self.refusals,
+            )
+        except Exception as error:  # the thread must live on
+            found = [error] * len(chosen)
+        for (_, _, answer), outputs in zip(chosen, found, strict=True):
+            if not answer.set_running_or_notify_cancel():
+                continue  # the client has gone
+            if isinstance(outputs, Exception):
+                answer.set_exception(outputs)
+            else:
+                answer.set_result(outputs)
 
 
 def run_joined(

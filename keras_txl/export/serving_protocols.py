@@ -132,6 +132,7 @@ class KServeV1:
         self, signature: str, inputs: Mapping[str, Array]
     ) -> dict[str, Array]:
         """Run a signature, see `TensorFlowServingRest.predict`."""
+        _check_rows(inputs)
         columns = {name: _to_json(value) for name, value in inputs.items()}
         rows = zip(*columns.values(), strict=True)
         body = {
@@ -286,6 +287,17 @@ class TensorFlowServingGrpc:
             name: np.array(tf.make_ndarray(value))
             for name, value in answer.outputs.items()
         }
+
+
+def _check_rows(inputs: Mapping[str, Array]) -> None:
+    """Rows of JSON can be sent of inputs that have the same number of them."""
+    counts = {name: len(value) for name, value in inputs.items()}
+    if len(set(counts.values())) > 1 or 0 in counts.values():
+        told = ", ".join(f"{n} of {name}" for name, n in counts.items())
+        raise RequestError(
+            "There must be at least one row, and each input must have as many "
+            f"rows as the others. Received: {told}."
+        )
 
 
 def _kserve_type(name: str, value: Array) -> str:

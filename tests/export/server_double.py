@@ -1,12 +1,13 @@
 """A stand-in for TensorFlow Serving, in a process without Keras.
 
-    python server_double.py rest|grpc FOLDER PORT
+    python server_double.py rest|grpc FOLDER PORT [MOST_REQUESTS]
 
 It runs signatures as Serving's classic path does: a session of TensorFlow 1
 and the names in the SignatureDef. It shows that clients and files agree on
-names, types and codecs; of Serving's scheduler it says nothing. Over HTTP it
-answers TensorFlow Serving's `:predict` by columns, KServe's first protocol by
-rows and KServe's second protocol.
+names, types and codecs; of Serving's scheduler it says nothing. With
+MOST_REQUESTS, that many requests that wait run together, as KServe's recipe
+does it (for a benchmark). Over HTTP it answers TensorFlow Serving's `:predict`
+by columns, KServe's first protocol by rows and KServe's second protocol.
 """
 
 import json
@@ -14,6 +15,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler
 from http.server import ThreadingHTTPServer
+from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
@@ -31,7 +33,16 @@ HEAD_LENGTH = "Inference-Header-Content-Length"
 class Runner:
     """The signatures of a SavedModel in a session of TensorFlow 1."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, most_requests=1):
+        self.queue = None
+        if most_requests > 1:
+            root = Path(__file__).resolve().parents[2]
+            sys.path.append(str(root / "export" / "serving"))
+            from joined_requests import RequestQueue
+
+            self.queue = RequestQueue(
+                self.call, (tf.errors.OpError, ValueError), most_requests
+            )
         self.session = tf.compat.v1.Session(
             graph=tf.Graph(),
             config=tf.compat.v1.ConfigProto(
@@ -49,15 +60,23 @@ class Runner:
         missing = sorted(set(signature.inputs) ^ set(inputs))
         if missing:
             raise ValueError(f"inputs missing or unknown: {missing}")
-        feed = {}
+        arrays = {}
         for key, value in inputs.items():
-            info = signature.inputs[key]
-            dtype = tf.as_dtype(info.dtype).as_numpy_dtype
+            dtype = tf.as_dtype(signature.inputs[key].dtype).as_numpy_dtype
             if isinstance(value, np.ndarray) and value.dtype != dtype:
                 raise ValueError(
                     f"{key} is to be {np.dtype(dtype)}, came {value.dtype}"
                 )
-            feed[info.name] = np.asarray(value, dtype)
+            arrays[key] = np.asarray(value, dtype)
+        if self.queue is None:
+            return self.call(name, arrays)
+        return self.queue.put(name, arrays).result()
+
+    def call(self, name, arrays):
+        signature = self.signatures[name or "serving_default"]
+        feed = {
+            signature.inputs[key].name: value for key, value in arrays.items()
+        }
         fetch = {key: info.name for key, info in signature.outputs.items()}
         return self.session.run(fetch, feed)
 
@@ -194,7 +213,7 @@ def serve_grpc(runner, port):
             return answer
 
     server = grpc.server(
-        ThreadPoolExecutor(4),
+        ThreadPoolExecutor(4 if runner.queue is None else 32),
         options=[
             ("grpc.max_receive_message_length", -1),
             ("grpc.max_send_message_length", -1),
@@ -210,6 +229,6 @@ def serve_grpc(runner, port):
 
 
 if __name__ == "__main__":
-    kind, folder, port = sys.argv[1:]
+    kind, folder, port, *most_requests = sys.argv[1:]
     serve = {"rest": serve_rest, "grpc": serve_grpc}[kind]
-    serve(Runner(folder), int(port))
+    serve(Runner(folder, *map(int, most_requests)), int(port))

@@ -33,7 +33,8 @@ def test_its_paths_are_those_of_an_export(exported, repository, tmp_path):
 
     lines = [line for line in text.splitlines() if line[:1] not in ("#", "")]
     told = dict(line.split(None, 1) for line in lines)
-    assert told["FROM"] == "tensorflow/serving"
+    assert told["FROM"] == "tensorflow/serving:${VERSION}"
+    assert told["ARG"].startswith("VERSION=")
     source, place = told["COPY"].split()
     assert source == folder.name
     # The entry point serves /models/$MODEL_NAME and hands on the words of CMD.

@@ -18,6 +18,7 @@ from keras_txl.export.serving import StreamSession
 from keras_txl.export.serving import TensorFlowServingGrpc
 from keras_txl.export.serving import generate_text
 from keras_txl.export.serving_files import WARMUP
+from tests.export.bad_requests import assert_bad_requests_are_refused
 from tests.export.servers import double
 from tests.export.stream_cases import read_sessions
 
@@ -70,27 +71,8 @@ def test_answers_beyond_four_megabytes_arrive(served):
     assert sum(value.nbytes for value in answer.values()) > 4 * 2**20
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"memory_length": np.array([7], "int32")}, "`memory_length` must be"),
-        ({"token_ids": np.array([[256]], "int32")}, "`token_ids` must be"),
-        ({"token_ids": np.array([[1]], "int64")}, "int32"),
-        ({"memory": np.zeros([1, 2, 5, 8], "float32")}, "shape"),
-    ],
-)
-def test_bad_requests_are_refused_and_the_next_is_right(
-    served, change, message
-):
-    server = served[1]
-    good = {
-        "token_ids": np.array([[1]], "int32"),
-        "token_length": np.array([1], "int32"),
-        **server.predict("initial_memory", {"rows": np.ones(1, "int32")}),
-    }
-    with pytest.raises(RequestError, match=message):
-        server.predict("step", {**good, **change})
-    assert server.predict("step", good)["new_memory_length"] == [1]
+def test_bad_requests_are_refused_and_the_next_is_right(served):
+    assert_bad_requests_are_refused(served[1])
 
 
 def test_text_that_is_no_utf8_is_refused_by_the_graph(served):
