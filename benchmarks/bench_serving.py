@@ -8,17 +8,22 @@ A model with random weights is exported, and each session, in a thread of its
 own, sends segments one after the other with memory in every request. `local`
 is the file in this process, without a server; `together` is the same with the
 rows of all sessions in one call: what joining waiting requests can reach at
-most. The others are the recipes under export/serving, over HTTP, in another
-process on the same machine. `kserve` and `sequences` (memory in Triton, by
-sequence) join requests that wait, `kserve-alone` and `sequences-alone` are the
-same without it; `triton`, with memory of the client, cannot.
+most. `grpc` and `rest` speak TensorFlow Serving's protocols to a double of it
+(tests/export/server_double.py): they time protocol and model, not its program.
+The others are the recipes under export/serving, over HTTP. All servers run in
+another process on the same machine. `sequences` is memory in Triton, by
+sequence; with memory of the client, `triton` cannot join. The others join
+requests that wait, and with `-alone` behind their names they do not.
+
+Each cell is measured for some seconds. Cells of servers that were not asked
+for stay in the results file, and the table of docs/guides is written anew.
 """
 
 import argparse
 import json
 import os
+import signal
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -33,15 +38,23 @@ from typing import Any
 
 import harness
 import numpy as np
+from serving_report import latencies
+from serving_report import write_table
 
 import keras_txl
 from keras_txl.export import serving
 
 ROOT = Path(__file__).resolve().parents[1]
+RESULTS = harness.RESULTS / "serving.json"
 RECIPES = ROOT / "export" / "serving"
+GUIDE = ROOT / "docs" / "guides" / "serve_with_tensorflow_serving.md"
 SERVERS = {
     "local": "tensorflow",
     "together": "tensorflow",
+    "grpc": "tensorflow_serving",
+    "grpc-alone": "tensorflow_serving",
+    "rest": "tensorflow",
+    "rest-alone": "tensorflow",
     "kserve": "kserve",
     "kserve-alone": "kserve",
     "triton": "pytriton",
@@ -88,6 +101,8 @@ class Sequence:
 def main() -> None:
     """Export, run every server, write the results."""
     options = parse_arguments()
+    # Servers are ended on the way out.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory() as scratch:
         folder = export(options, Path(scratch))
         cells = []
@@ -96,10 +111,21 @@ def main() -> None:
                 for sessions in options.sessions:
                     cells.append(cell(name, server, sessions, options))
                     print(summary(cells[-1]), flush=True)
+    write_results(cells, options.output)
+
+
+def write_results(cells: list[dict[str, Any]], output: Path) -> None:
+    """Keep the cells of other servers that the file has."""
+    measured = {one["server"] for one in cells}
+    kept = json.loads(output.read_text())["cells"] if output.exists() else []
+    cells = cells + [one for one in kept if one["server"] not in measured]
+    cells.sort(key=lambda one: list(SERVERS).index(one["server"]))
     report = {**harness.environment(), "cells": cells}
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps(report, indent=1) + "\n")
-    print(f"wrote {options.output}", file=sys.stderr)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(report, indent=1) + "\n")
+    print(f"wrote {output}", file=sys.stderr)
+    if output.resolve() == RESULTS:
+        write_table(report, GUIDE)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -108,8 +134,8 @@ def parse_arguments() -> argparse.Namespace:
     at_hand = [name for name, package in SERVERS.items() if find_spec(package)]
     parser.add_argument("--servers", nargs="+", choices=SERVERS)
     parser.add_argument("--sessions", nargs="+", type=int, default=[1, 8, 32])
+    parser.add_argument("--seconds", type=float, default=4.0, help="a cell")
     for name, number in (
-        ("requests", 320),
         ("segment-length", 16),
         ("memory-length", 128),
         ("num-layers", 4),
@@ -117,13 +143,11 @@ def parse_arguments() -> argparse.Namespace:
     ):
         parser.add_argument(f"--{name}", type=int, default=number)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument(
-        "--output", type=Path, default=harness.RESULTS / "serving.json"
-    )
+    parser.add_argument("--output", type=Path, default=RESULTS)
     options = parser.parse_args()
     options.servers = options.servers or at_hand
     if options.quick:
-        options.sessions, options.requests = [2], 8
+        options.sessions, options.seconds = [2], 0.2
         options.memory_length, options.num_layers, options.hidden_dim = 8, 1, 16
     return options
 
@@ -152,43 +176,79 @@ def running(name: str, folder: Path, scratch: Path) -> Iterator[Any]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    address = f"http://127.0.0.1:{port}"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    recipe, _, alone = name.partition("-")
-    most = "1" if alone else "64"
-    words: list[Any]
-    if recipe == "kserve":
-        words = ["kserve_server.py", folder, "--name", "bench"]
-        words += ["--http_port", port, "--enable_grpc", "false"]
-        words += ["--most-requests", most]
-    else:
-        place = scratch / name
-        make: list[Any] = [RECIPES / "triton_repository.py", folder, place]
-        make += ["--most-requests", most]
-        subprocess.run(
-            [sys.executable, *map(str, make)],
-            env=environment,
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
-        words = ["run_triton.py", place, "--http-port", port]
+    kind, _, alone = name.partition("-")
+    words = server_words(kind, folder, scratch / name, port, 1 if alone else 64)
     process = subprocess.Popen(
-        [sys.executable, RECIPES / words[0], *map(str, words[1:])],
-        env=environment,
+        [sys.executable, *map(str, words)],
+        env=environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     try:
-        wait_for(f"{address}/v2/health/ready")
-        if recipe == "sequences":
-            yield address
+        if kind == "grpc":
+            wait_for_port(port)
+            yield serving.TensorFlowServingGrpc(f"127.0.0.1:{port}", "bench")
             return
+        address = f"http://127.0.0.1:{port}"
+        wait_for(f"{address}/v2/health/ready")
         shapes = keras_txl.export.read_manifest(folder)["signatures"]
         memory = shapes["initial_memory"]["outputs"]
-        yield StepOnly(serving.KServeV2(address, "bench"), memory)
+        if kind == "sequences":
+            yield address
+        elif kind == "rest":
+            yield serving.TensorFlowServingRest(address, "bench")
+        elif kind == "kserve":
+            yield serving.KServeV2(address, "bench")
+        else:
+            yield StepOnly(serving.KServeV2(address, "bench"), memory)
     finally:
-        process.kill()
-        process.wait()
+        process.terminate()  # by it Triton ends its own processes
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def environment() -> dict[str, str]:
+    """Of the processes that this one starts."""
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def server_words(
+    kind: str, folder: Path, place: Path, port: int, most: int
+) -> list[Any]:
+    """The command line of a server; `most` requests run together."""
+    if kind in ("grpc", "rest"):
+        double = ROOT / "tests" / "export" / "server_double.py"
+        return [double, kind, folder, port, most]
+    if kind == "kserve":
+        words: list[Any] = [RECIPES / "kserve_server.py", folder]
+        words += ["--name", "bench", "--enable_grpc", "false"]
+        words += ["--http_port", port]
+        return [*words, "--most-requests", most]
+    make: list[Any] = [RECIPES / "triton_repository.py", folder, place]
+    make += ["--most-requests", most]
+    subprocess.run(
+        [sys.executable, *map(str, make)],
+        env=environment(),
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    return [RECIPES / "run_triton.py", place, "--http-port", port]
+
+
+def wait_for_port(port: int, seconds: float = 120.0) -> None:
+    """Return when a port takes connections."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 5).close()
+            return
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.2)
 
 
 def wait_for(url: str, seconds: float = 120.0) -> None:
@@ -210,7 +270,6 @@ def cell(
     """Latencies of all requests of a number of sessions."""
     joined = name == "together"
     rows, threads = (sessions, 1) if joined else (1, sessions)
-    each = max(options.requests // sessions, 1)
     segment = [[0] * options.segment_length] * rows
     streams = [
         Sequence(server, 1000 * sessions + number)
@@ -220,18 +279,22 @@ def cell(
     ]
 
     def read(stream: Any) -> list[float]:
-        samples = []
-        for _ in range(each):
+        samples: list[float] = []
+        while not samples or time.perf_counter() < end:
             begin = time.perf_counter()
             stream.step(segment)
-            samples.append(time.perf_counter() - begin)
+            samples.append(round(time.perf_counter() - begin, 6))
         return samples
 
-    with ThreadPoolExecutor(threads) as pool:
+    pool = ThreadPoolExecutor(threads)
+    try:
         list(pool.map(lambda stream: stream.step(segment), streams))
         begin = time.perf_counter()
+        end = begin + options.seconds
         samples = [s for many in pool.map(read, streams) for s in many]
         seconds = time.perf_counter() - begin
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
     return {
         "server": name,
         "sessions": sessions,
@@ -251,11 +314,11 @@ def cell(
 
 def summary(result: dict[str, Any]) -> str:
     """A line for one cell."""
-    quantiles = statistics.quantiles(result["samples"], n=100)
+    middle, last = latencies(result)
     return (
         f"{result['server']:15} {result['sessions']:3} sessions "
         f"{result['segments_per_second']:8.1f} segments/s, latency p50 "
-        f"{1e3 * quantiles[49]:.1f} ms, p99 {1e3 * quantiles[98]:.1f} ms"
+        f"{middle:.1f} ms, p99 {last:.1f} ms"
     )
 
 

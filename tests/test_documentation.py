@@ -6,6 +6,7 @@ starts from a folder `my_texts/`.
 
 import doctest
 import inspect
+import json
 import re
 from pathlib import Path
 
@@ -134,6 +135,15 @@ def test_tests_that_the_faq_names_exist():
     for path, name in names:
         source = (ROOT / "tests" / path).read_text()
         assert f"\ndef {name}(" in source, f"{path}::{name}"
+
+
+def test_the_table_of_servers_is_that_of_the_measurement(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    from serving_report import table_of
+
+    report = (ROOT / "benchmarks" / "results" / "serving.json").read_text()
+    guide = ROOT / "docs" / "guides" / "serve_with_tensorflow_serving.md"
+    assert table_of(json.loads(report)) in guide.read_text()
 
 
 @pytest.mark.parametrize(
