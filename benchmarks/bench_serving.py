@@ -32,6 +32,8 @@ import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import UTC
+from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -120,9 +122,10 @@ def write_results(cells: list[dict[str, Any]], output: Path) -> None:
     kept = json.loads(output.read_text())["cells"] if output.exists() else []
     cells = cells + [one for one in kept if one["server"] not in measured]
     cells.sort(key=lambda one: list(SERVERS).index(one["server"]))
-    report = {**harness.environment(), "cells": cells}
+    date = datetime.now(UTC).isoformat()
+    report = {**harness.environment(), "date": date, "cells": cells}
     output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(report, indent=1) + "\n")
+    output.write_text(json.dumps(report) + "\n")
     print(f"wrote {output}", file=sys.stderr)
     if output.resolve() == RESULTS:
         write_table(report, GUIDE)
@@ -134,7 +137,7 @@ def parse_arguments() -> argparse.Namespace:
     at_hand = [name for name, package in SERVERS.items() if find_spec(package)]
     parser.add_argument("--servers", nargs="+", choices=SERVERS)
     parser.add_argument("--sessions", nargs="+", type=int, default=[1, 8, 32])
-    parser.add_argument("--seconds", type=float, default=4.0, help="a cell")
+    parser.add_argument("--seconds", type=float, default=3.0, help="a cell")
     for name, number in (
         ("segment-length", 16),
         ("memory-length", 128),
@@ -283,7 +286,7 @@ def cell(
         while not samples or time.perf_counter() < end:
             begin = time.perf_counter()
             stream.step(segment)
-            samples.append(round(time.perf_counter() - begin, 6))
+            samples.append(round(time.perf_counter() - begin, 5))
         return samples
 
     pool = ThreadPoolExecutor(threads)
