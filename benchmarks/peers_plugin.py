@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from typing import Any
 
 TOKENS_PER_CALL = 16
-TOKENS_PER_STEP = 4  # of peers with rows, whose tokens can take seconds
+TOKENS_PER_STEP = 2  # of peers with rows, whose tokens can take seconds
 BACKENDS = {
     "tensorflow": ("tensorflow", False),
     "tensorflow_xla": ("tensorflow", True),
