@@ -15,12 +15,12 @@ from keras_txl.aliases import Memory
 from keras_txl.aliases import Tensor
 from keras_txl.layers.key_value_attention import terms_by_head
 from keras_txl.layers.key_value_ring import LayerRing
-from keras_txl.layers.key_value_ring import decode_token
 from keras_txl.layers.key_value_ring import ring_distances
 from keras_txl.layers.key_value_ring import slot_writer
 from keras_txl.layers.key_value_ring import to_key_value
 from keras_txl.layers.key_value_ring import to_memory
-from keras_txl.layers.key_value_ring import token_products
+from keras_txl.layers.ring_decoding import decode_token
+from keras_txl.layers.ring_decoding import token_products
 from keras_txl.models.backbone import TransformerXLBackbone
 
 READ_LENGTH = 64
