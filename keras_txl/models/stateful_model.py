@@ -167,6 +167,18 @@ class StatefulModelMixin(
             kwargs["callbacks"] = [restarts, *as_list(callbacks)]
         return self._run_fit(x, **kwargs)
 
+    def make_train_function(self, force: bool = False) -> Any:
+        """As Keras does, once the optimizer has its variables.
+
+        TensorFlow would trace a whole step to make them in, and then another
+        one without.
+        """
+        optimizer = self.optimizer
+        if optimizer is not None and not optimizer.built:
+            with scope_of(self):
+                optimizer.build(self.trainable_variables)
+        return super().make_train_function(force)
+
     def _run_fit(
         self, x: Any, reset_memory: bool = False, **kwargs: Any
     ) -> Any:

@@ -361,3 +361,19 @@ def test_xla_gives_the_losses_of_the_graph(make_lm, lm, stream):
         tolerances.FLOAT32,
         "validation",
     )
+
+
+@pytest.mark.backend("tensorflow")
+def test_a_step_is_traced_once(make_lm, monkeypatch):
+    lm, traces = make_lm(num_layers=1), []
+    compute_loss = lm.compute_loss
+    monkeypatch.setattr(
+        lm,
+        "compute_loss",
+        lambda *args, **kwargs: (
+            traces.append(1) or compute_loss(*args, **kwargs)
+        ),
+    )
+    ids = np.arange(8).reshape(4, 2)
+    lm.fit(ids, ids, verbose=0)
+    assert len(traces) == 1
