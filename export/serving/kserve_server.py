@@ -69,16 +69,24 @@ class SavedModel(kserve.Model):
         return _write_columns(payload, self.name, outputs)
 
     def _typed(self, name: str, inputs: dict[str, Any]) -> dict[str, Any]:
-        """Arrays of the signature's types, for numbers of JSON."""
+        """Arrays of the signature's types; numbers of JSON have none yet."""
         specs = self.signatures[name].structured_input_signature[1]
         if set(inputs) != set(specs):
             raise ValueError(
                 f"{name} must get {sorted(specs)}. Received: {sorted(inputs)}."
             )
-        return {
-            key: tf.constant(value, specs[key].dtype).numpy()
-            for key, value in inputs.items()
-        }
+        arrays = {}
+        for key, value in inputs.items():
+            dtype = specs[key].dtype
+            if not isinstance(value, np.ndarray):
+                value = tf.constant(value, dtype).numpy()
+            elif value.dtype != dtype.as_numpy_dtype:
+                # TensorFlow would cut fractions off.
+                raise TypeError(
+                    f"`{key}` must be {dtype.name}. Received: {value.dtype}."
+                )
+            arrays[key] = value
+        return arrays
 
     def _call(self, name: str, inputs: dict[str, Any]) -> dict[str, Any]:
         outputs = self.signatures[name](

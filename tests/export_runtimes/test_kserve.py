@@ -18,6 +18,7 @@ from keras_txl.export.serving import KServeV2
 from keras_txl.export.serving import RequestError
 from keras_txl.export.serving import StreamSession
 from keras_txl.export.serving import generate_text
+from tests.export.bad_requests import assert_bad_requests_are_refused
 from tests.export.servers import free_port
 from tests.export.stream_cases import read_sessions
 from tests.export_runtimes.http_servers import HttpServer
@@ -82,6 +83,7 @@ def test_texts_are_continued_and_bad_requests_refused(exported, served):
             session.step([[256]])
         assert session.memory is before
         session.step([[255]])
+        assert_bad_requests_are_refused(server)
 
 
 def test_bytes_that_do_not_fit_are_refused_in_words(served):

@@ -13,6 +13,7 @@ from keras_txl.export.check import expected_values
 from keras_txl.export.serving import KServeV2
 from keras_txl.export.serving import RequestError
 from keras_txl.export.serving import StreamSession
+from tests.export.bad_requests import assert_bad_requests_are_refused
 from tests.export.servers import free_port
 from tests.export.stream_cases import read_sessions
 from tests.export_runtimes.http_servers import HttpServer
@@ -144,6 +145,7 @@ def test_bad_requests_are_refused_in_words(served):
         session.step([[256]])
     assert session.memory is before
     session.step([[255]])
+    assert_bad_requests_are_refused(KServeV2(served[1], "tiny"))
 
 
 def test_a_sequence_goes_on_behind_a_refused_start(served):
