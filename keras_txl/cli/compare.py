@@ -33,6 +33,7 @@ from keras_txl.cli.model_folder import check_tokenizer
 from keras_txl.cli.output_folder import check_output
 from keras_txl.cli.training_choices import add_training_choices
 from keras_txl.cli.training_choices import training_choices
+from keras_txl.whole_files import write_whole
 
 HELP = "train with recurrence and without, under several positions; a table"
 
@@ -180,7 +181,7 @@ def run(options: argparse.Namespace) -> None:
                 result = run_variant(
                     variant, seed, settings, size, tokenizer, texts
                 )
-                _write(path, json.dumps(result, indent=2))
+                _write_json(path, result)
             results[variant].append(json.loads(path.read_text("utf-8")))
             _tell_run(path.stem, results[variant][-1], unit)
     except KeyboardInterrupt:
@@ -253,7 +254,7 @@ def _begin(
         ):
             path.unlink()
     runs.mkdir(parents=True, exist_ok=True)
-    _write(options.output / SETTINGS_NAME, json.dumps(settings, indent=2))
+    _write_json(options.output / SETTINGS_NAME, settings)
 
 
 def _tell_run(name: str, result: Mapping[str, Any], unit: str) -> None:
@@ -291,8 +292,10 @@ def _report(
         "made with": versions(),
     }
     numbers = {"settings": settings, "unit": figure_name(unit), "rows": rows}
-    _write(options.output / "comparison.json", json.dumps(numbers, indent=2))
-    _write(options.output / "comparison.md", markdown(rows, facts, unit))
+    _write_json(options.output / "comparison.json", numbers)
+    write_whole(
+        options.output / "comparison.md", markdown(rows, facts, unit) + "\n"
+    )
     table = Table(title=f"{figure_name(unit)} on held-out text")
     for name in SHOWN:
         table.add_column(name, justify="left")
@@ -303,8 +306,5 @@ def _report(
     print(f"All of it is in {options.output}; see comparison.md there.")
 
 
-def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text + "\n", encoding="utf-8")
-    partial.replace(path)
+def _write_json(path: Path, value: Any) -> None:
+    write_whole(path, json.dumps(value, indent=2) + "\n")

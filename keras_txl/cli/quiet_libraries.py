@@ -32,10 +32,16 @@ def import_keras_quietly() -> None:
             f"{backend!r}. Leave it unset for tensorflow."
         )
     if find_spec(backend) is None:
+        # TensorFlow is no extra: it comes with the package.
+        way_out = (
+            "pip install tensorflow, or set KERAS_BACKEND to jax or torch."
+            if backend == "tensorflow"
+            else f"pip install 'keras-txl[{backend}]', or leave KERAS_BACKEND "
+            "unset for tensorflow."
+        )
         raise ModuleNotFoundError(
             f"KERAS_BACKEND={backend} needs a package that is not installed. "
-            f"Install it with: pip install 'keras-txl[{backend}]', or leave "
-            "KERAS_BACKEND unset for tensorflow."
+            f"Install it with: {way_out}"
         )
     with _hidden_stderr():
         import keras_txl.models  # noqa: F401

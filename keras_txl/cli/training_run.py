@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import io
 import time
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -28,6 +29,7 @@ from keras_txl.models import TransformerXLCausalLMPreprocessor
 from keras_txl.models.position_scheme import LEARNED
 from keras_txl.models.start_at_step import StartAtStep
 from keras_txl.training import make_optimizer
+from keras_txl.whole_files import write_whole
 
 HISTORY_COLUMNS = ("step", "seconds", "learning_rate", "loss", "val_loss")
 
@@ -156,19 +158,18 @@ def read_history(path: Path) -> list[dict[str, Any]]:
 
 def write_history(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """Write the rows of a history, whole or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
-    with open(partial, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, HISTORY_COLUMNS)
-        writer.writeheader()
-        for row in rows:
-            writer.writerow(
-                {
-                    name: _short(name, value)
-                    for name, value in row.items()
-                    if value is not None
-                }
-            )
-    partial.replace(path)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, HISTORY_COLUMNS)
+    writer.writeheader()
+    for row in rows:
+        writer.writerow(
+            {
+                name: _short(name, value)
+                for name, value in row.items()
+                if value is not None
+            }
+        )
+    write_whole(path, text.getvalue())
 
 
 def _short(name: str, value: float) -> str:

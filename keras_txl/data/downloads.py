@@ -14,6 +14,7 @@ from urllib.request import Request
 from urllib.request import urlopen
 
 from keras_txl.data.disk_space import cannot_write
+from keras_txl.whole_files import write_whole
 
 CHUNK_BYTES = 2**20
 TIMEOUT = 60.0  # seconds without an answer
@@ -194,7 +195,4 @@ def _recorded(path: Path) -> str | None:
 
 
 def _record(path: Path, found: str) -> None:
-    place = _record_place(path)
-    partial = place.with_name(f".{place.name}.partial")
-    partial.write_text(found + "\n")
-    partial.replace(place)
+    write_whole(_record_place(path), found + "\n")

@@ -19,6 +19,7 @@ from keras_txl.data.token_file import HEADER
 from keras_txl.data.token_file import TOKENS
 from keras_txl.data.token_file import VERSION
 from keras_txl.data.token_file import smallest_type
+from keras_txl.whole_files import write_whole
 
 PARTIAL = ".partial"
 PROGRESS = "progress.json"
@@ -210,6 +211,4 @@ class TokenFileWriter:
 
 
 def _write_json(path: Path, value: Any) -> None:
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
-    partial.replace(path)
+    write_whole(path, json.dumps(value, indent=1) + "\n")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_txl.export.errors import ExportMismatchError
+from keras_txl.whole_files import write_whole
 
 LINES_OF_LOG = 15
 """Shown when a process dies without a message."""
@@ -83,9 +84,7 @@ def main(call: str, answer: str) -> None:
         told = {"mismatch": error.values}
     except Exception as error:
         told = {"error": f"{type(error).__name__}: {error}"}
-    partial = Path(f"{answer}.partial")
-    partial.write_text(json.dumps(told))
-    os.replace(partial, answer)
+    write_whole(answer, json.dumps(told))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_txl import __version__
+from keras_txl.whole_files import write_whole
 
 MANIFEST_NAME = "manifest.json"
 FORMAT = 1
@@ -99,9 +100,7 @@ def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
             the exporter's, the rest is from `describe_model`.
     """
     told = {"format": FORMAT, **manifest, "files": _describe_files(folder)}
-    partial = folder / f".{MANIFEST_NAME}.partial"
-    partial.write_text(json.dumps(told, indent=2) + "\n", "utf-8")
-    os.replace(partial, folder / MANIFEST_NAME)
+    write_whole(folder / MANIFEST_NAME, json.dumps(told, indent=2) + "\n")
 
 
 def read_manifest(folder: str | os.PathLike[str]) -> dict[str, Any]:

@@ -4,10 +4,11 @@ Axes: B rows, T segment, V vocabulary.
 """
 
 import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from keras_txl.whole_files import write_whole
 
 WARMUP = "assets.extra/tf_serving_warmup_requests"
 MODELS_NAME = "models.config"
@@ -100,9 +101,7 @@ def write_server_files(path: Path, *others: Path) -> None:
         (BATCHING_NAME, _BATCHING),
     ):
         if not (path / name).exists():
-            partial = path / f".{name}.partial"
-            partial.write_text(text, "utf-8")
-            os.replace(partial, path / name)
+            write_whole(path / name, text)
 
 
 def message_bytes(

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from keras_txl.whole_files import write_whole
+
 FILE_NAME = "vocabulary.json"
 
 
@@ -57,13 +59,9 @@ class Vocabulary:
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write a JSON list, whole or not at all."""
-        place = Path(path)
-        partial = place.with_name(f".{place.name}.partial")
-        partial.write_text(
-            json.dumps(self.tokens, ensure_ascii=False, indent=0) + "\n",
-            encoding="utf-8",
+        write_whole(
+            path, json.dumps(self.tokens, ensure_ascii=False, indent=0) + "\n"
         )
-        partial.replace(place)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> "Vocabulary":

@@ -1,6 +1,7 @@
 """What other callbacks of `fit` remember, so that they go on as well."""
 
 import csv
+import io
 from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ import keras
 import numpy as np
 
 from keras_txl.training.model_state import from_arrays
+from keras_txl.whole_files import write_whole
 
 # What Keras' callbacks keep from epoch to epoch, and forget with the process.
 REMEMBERED = {
@@ -88,10 +90,9 @@ def cut_log(logger: keras.callbacks.CSVLogger, epoch: int) -> None:
     with open(path, newline="") as file:
         lines = list(csv.reader(file, delimiter=logger.sep))
     kept = lines[:1] + [line for line in lines[1:] if _is_before(line, epoch)]
-    partial = path.with_name(f".{path.name}.partial")
-    with open(partial, "w", newline="") as file:
-        csv.writer(file, delimiter=logger.sep).writerows(kept)
-    partial.replace(path)
+    text = io.StringIO()
+    csv.writer(text, delimiter=logger.sep).writerows(kept)
+    write_whole(path, text.getvalue())
 
 
 def _is_before(line: list[str], epoch: int) -> bool:

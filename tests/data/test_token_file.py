@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from keras_txl.data import SegmentStream
 from keras_txl.data import TokenFile
+from keras_txl.data import corpus_encoding
 from keras_txl.data import encode_corpus
 from keras_txl.data import token_file
 from keras_txl.data import token_file_writer
@@ -231,12 +232,17 @@ def test_interruption_within_a_piece_leaves_it_out(tmp_path, monkeypatch):
 
 def test_full_disk_is_told_and_the_work_goes_on(tmp_path, monkeypatch):
     texts = ["one text", "another"]
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     with monkeypatch.context() as patch:
-        full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        patch.setattr(os, "fsync", Mock(side_effect=full))
+        patch.setattr(corpus_encoding, "SAFE_SECONDS", -1)  # every piece
+        # There is room for the first piece: both of its files.
+        patch.setattr(os, "fsync", Mock(side_effect=[None, None, *[full] * 9]))
         with pytest.raises(OSError, match="cannot be written .*Make room"):
             encode_corpus(texts, tmp_path, **BYTES)
-    assert len(encode_corpus(texts, tmp_path, **BYTES)) == 2
+    calls = []
+    found = encode_corpus(texts, tmp_path, progress=calls.append, **BYTES)
+    assert calls == [sum(map(len, texts))]  # the second piece alone
+    assert bytes(found.ids) == "".join(texts).encode()
 
 
 @pytest.mark.parametrize("change", ["settings", "damage"])

@@ -294,6 +294,7 @@ def test_memory_that_could_not_be_written_is_told_first(
     [
         ("nonsense", "must be one of tensorflow, jax, torch"),
         ("jax", "pip install 'keras-txl[jax]'"),
+        ("tensorflow", "pip install tensorflow, or set"),
     ],
 )
 def test_a_backend_that_is_not_there_is_told(

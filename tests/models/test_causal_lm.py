@@ -305,6 +305,17 @@ def test_dropout_acts_in_training_alone(make_lm):
     assert np.abs(second - first).max() > 0.1
 
 
+def test_what_the_first_layer_reads_was_dropped_out_once(make_lm):
+    lm = make_lm(num_layers=1, dropout=0.5, memory_length=64)
+    randomize(lm, seed=7)
+    ids = np.arange(8 * 64, dtype="int32").reshape(8, 64) % 17
+    _, memory = lm.backbone.call_with_memory(
+        ids, lm.initial_memory(8), training=True
+    )
+    dropped = np.mean(to_numpy(memory["states"]) == 0)
+    assert 0.4 < dropped < 0.6  # 0.75 if twice
+
+
 # === Text ===
 @pytest.fixture(scope="module")
 def make_text_lm():

@@ -6,7 +6,7 @@ import pytest
 
 from keras_txl.models import TransformerXLBackbone
 from keras_txl.models import TransformerXLCausalLM
-from keras_txl.models.parameter_count import count_backbone_parameters
+from tests.oracles.parameter_count import count_backbone_parameters
 
 SIZES = {
     "vocabulary_size": 23,

@@ -8,8 +8,8 @@ import pytest
 from keras_txl.models import TransformerXLBackbone
 from keras_txl.models import TransformerXLCausalLM
 from keras_txl.models import published_configuration
-from keras_txl.models.parameter_count import count_backbone_parameters
 from keras_txl.models.presets import PUBLISHED
+from tests.oracles.parameter_count import count_backbone_parameters
 
 # Of a configuration that adds projections which the authors' code has not.
 OURS = {"txl_lm1b_base": 2 * 1024**2, "txl_lm1b_large": 2 * 1280**2}
