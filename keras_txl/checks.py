@@ -205,3 +205,21 @@ def check_keywords(owner: str, given: Any, known: tuple[str, ...]) -> None:
             f"{', '.join(unknown)}. Besides its own arguments it takes "
             f"{', '.join(known)}."
         )
+
+
+def check_language_model(lm: Any) -> None:
+    """Refuse a model without losses of tokens.
+
+    Args:
+        lm: what should be a `TransformerXLCausalLM`.
+
+    Raises:
+        TypeError: if it is a backbone, a classifier, a model of vectors, ...
+    """
+    if not hasattr(lm, "token_losses"):
+        raise TypeError(
+            "`lm` must be a `TransformerXLCausalLM`. Received: "
+            f"{type(lm).__name__}. Put a backbone of tokens under that head; "
+            "read segments of any other model with `call_with_memory` of its "
+            "backbone, and export it with `keras.export.ExportArchive`."
+        )

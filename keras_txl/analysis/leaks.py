@@ -17,6 +17,7 @@ from keras_txl.analysis.memory_changes import ISOLATION
 from keras_txl.analysis.memory_changes import own_document
 from keras_txl.analysis.memory_changes import own_states
 from keras_txl.checks import check_integer
+from keras_txl.checks import check_language_model
 from keras_txl.checks import check_positive
 from keras_txl.layers.bank_placement import num_replicas
 
@@ -62,6 +63,7 @@ def check_isolation(
         A `LeakReport`. `print` it for a table.
 
     Raises:
+        TypeError: if the model is no language model.
         ValueError: if the model has no memory or `document_ids` does not fit.
 
     Example:
@@ -70,11 +72,7 @@ def check_isolation(
     print(report)
     ```
     """
-    if not hasattr(lm, "token_losses"):
-        raise ValueError(
-            "`lm` must be a `TransformerXLCausalLM`. Received: "
-            f"{type(lm).__name__}. Put the backbone under a head first."
-        )
+    check_language_model(lm)
     if num_replicas() > 1 and keras.backend.backend() == "tensorflow":
         raise ValueError(
             "`lm` must live on one device: the replicas of a strategy have "

@@ -1,6 +1,7 @@
 """Models on disk, and the texts that verbs read."""
 
 import glob
+import json
 import math
 import os
 from collections.abc import Sequence
@@ -78,9 +79,11 @@ def load_model(path: Path, memory_length: int | None = None) -> Any:
 
     Raises:
         FileNotFoundError: if there is no model.
-        ValueError: if there are two, or it cannot be loaded.
+        ValueError: if there are two, it is no language model, or it cannot be
+            loaded.
     """
     folder = find_model(path)
+    _check_held(folder)
     from keras_txl.models import TransformerXLCausalLM
 
     arguments: dict[str, Any] = {}
@@ -95,6 +98,26 @@ def load_model(path: Path, memory_length: int | None = None) -> Any:
             f"({_first_line(error)}). Train again, or copy the "
             "folder anew."
         ) from error
+
+
+def _check_held(folder: Path) -> None:
+    """Refuse what KerasHub would put under a new head, or not at all."""
+    task = folder / "task.json"
+    try:
+        held = json.loads(
+            (task if task.is_file() else folder / "config.json").read_text()
+        )
+        name = str(held["registered_name"]).rpartition(">")[-1]
+        of_vectors = held["config"].get("feature_dim") is not None
+    except (ValueError, KeyError, TypeError, AttributeError, OSError):
+        return  # damaged: loading says so
+    if of_vectors or (task.is_file() and name != "TransformerXLCausalLM"):
+        kind = f"a {name}" + (" of vectors" if of_vectors else "")
+        raise ValueError(
+            "The model must be a language model. Received: "
+            f"{str(folder)!r}, which holds {kind}. Load it in Python with "
+            f"keras_txl.models.{name}.from_preset."
+        )
 
 
 def memory_length_of(lm: Any) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 from keras_txl.checks import AS_BUILT
 from keras_txl.checks import check_fraction
 from keras_txl.checks import check_integer
+from keras_txl.checks import check_language_model
 from keras_txl.checks import check_optional_integer
 from keras_txl.checks import check_weight
 
@@ -107,6 +108,7 @@ class EvaluationProtocol:
         from keras_txl.models.evaluation_settings import clamped_layers
         from keras_txl.models.evaluation_settings import evaluation_settings
 
+        check_language_model(lm)
         memory = 0 if self.stride is not None else self.memory_length
         if memory is None:
             memory = int(lm.initial_memory(1)["states"].shape[2])

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from keras_txl.checks import check_language_model
+
 
 @dataclass(frozen=True)
 class TextScores:
@@ -61,10 +63,12 @@ def score_texts(
         A `TextScores` with one entry a text, in the given order.
 
     Raises:
-        ValueError: if the model has no preprocessor, or as `score` does.
+        TypeError: if the model is no language model.
+        ValueError: if it has no preprocessor, or as `score` does.
     """
     from keras_txl.models.text_encoding import encode_texts
 
+    check_language_model(lm)
     preprocessor = lm.preprocessor
     ids = encode_texts(
         texts,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_txl.checks import check_language_model
 from keras_txl.checks import check_optional_integer
 from keras_txl.export.check import expected_values
 from keras_txl.export.fresh_process import call_in_fresh_process
@@ -42,8 +43,10 @@ def export_litert(
     Raises:
         ExportMismatchError: if the file computes anything else.
         ImportError: if ai-edge-litert is not installed.
+        TypeError: if the model is no language model.
         ValueError: if an argument is out of range.
     """
+    check_language_model(lm)
     if importlib.util.find_spec("ai_edge_litert") is None:
         raise ImportError(
             "LiteRT export is checked in the package ai-edge-litert. Install "

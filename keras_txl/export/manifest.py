@@ -25,23 +25,6 @@ position
 """.split()
 
 
-def check_language_model(lm: Any) -> None:
-    """See that a model is one that can be exported.
-
-    Raises:
-        TypeError: if it is none.
-    """
-    from keras_txl.models import TransformerXLCausalLM
-
-    if not isinstance(lm, TransformerXLCausalLM):
-        raise TypeError(
-            "The exporters take a `TransformerXLCausalLM`. Received: a "
-            f"{type(lm).__name__}. Of a backbone make "
-            "`TransformerXLCausalLM(backbone)` first; models with another "
-            "head, or of features, have no logits to export."
-        )
-
-
 def describe_model(lm: Any, memory_length: int) -> dict[str, Any]:
     """What a manifest says of the model, whatever the target.
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from keras_txl.checks import check_language_model
 from keras_txl.checks import check_optional_integer
 from keras_txl.export.check import expected_values
 from keras_txl.export.fresh_process import call_in_fresh_process
-from keras_txl.export.manifest import check_language_model
 from keras_txl.export.manifest import describe_model
 from keras_txl.export.manifest import write_manifest
 from keras_txl.export.onnx_companions import write_companions

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_txl.checks import check_language_model
 from keras_txl.export.check import expected_values
 from keras_txl.export.fresh_process import call_in_fresh_process
 from keras_txl.export.manifest import describe_model
@@ -37,8 +38,10 @@ def verify_export(path: str | os.PathLike[str], lm: Any) -> dict[str, Any]:
 
     Raises:
         ExportMismatchError: if the file computes anything else.
+        TypeError: if the model is no language model.
         ValueError: if a file is not whole, or the model another.
     """
+    check_language_model(lm)
     manifest = verify_manifest(path)
     target, model = manifest["target"], manifest["model"]
     if target not in CHECKS:

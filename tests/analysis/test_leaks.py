@@ -254,7 +254,7 @@ def test_a_scope_of_several_replicas_is_refused(make_lm, monkeypatch):
 
 
 def test_a_model_without_a_head_is_refused(make_lm):
-    with pytest.raises(ValueError, match="must be a `TransformerXLCausalLM`"):
+    with pytest.raises(TypeError, match="must be a `TransformerXLCausalLM`"):
         check_isolation(make_lm().backbone)
 
 

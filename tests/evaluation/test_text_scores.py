@@ -29,6 +29,7 @@ class Model:
     """Each predicted token costs 2 nats."""
 
     backbone = SimpleNamespace(vocabulary_size=256)
+    token_losses = None  # language models have them
 
     def __init__(self, tokenizer, add_start_token=False):
         self.preprocessor = SimpleNamespace(

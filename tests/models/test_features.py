@@ -1,14 +1,25 @@
 """Vectors in place of token ids: the same model behind a projection."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
 from keras import ops
 
+from keras_txl.analysis import trace_memory
+from keras_txl.cli.model_folder import load_model
 from keras_txl.data import FeatureStream
+from keras_txl.evaluation import evaluate_stream
+from keras_txl.evaluation import score_texts
+from keras_txl.export import export_litert
+from keras_txl.export import export_onnx
+from keras_txl.export import export_saved_model
+from keras_txl.export import verify_export
 from keras_txl.models import StatefulModel
 from keras_txl.models import TransformerXLBackbone
 from keras_txl.models import TransformerXLCausalLM
+from keras_txl.models import TransformerXLTextClassifier
 from tests import tolerances
 from tests.oracles.weights import randomize
 from tests.tolerances import assert_close
@@ -226,6 +237,38 @@ def test_other_inputs_are_refused(backbones, inputs, message):
 def test_a_language_model_needs_a_vocabulary(backbones):
     with pytest.raises(ValueError, match="Put a head of your own on"):
         TransformerXLCausalLM(backbones[1])
+
+
+@pytest.mark.backend("tensorflow")
+def test_what_needs_tokens_says_so(model, tmp_path):
+    sizes = {"segment_length": 2, "batch_size": 1}
+    evaluate = functools.partial(evaluate_stream, **sizes)
+    trace = functools.partial(trace_memory, **sizes)
+    for function, given in (
+        (export_saved_model, tmp_path),
+        (export_onnx, tmp_path),
+        (export_litert, tmp_path),
+        (verify_export, tmp_path),
+        (evaluate, [one_hot(IDS[0, 0])]),
+        (score_texts, ["text"]),
+        (trace, [one_hot(IDS[0, 0])]),
+    ):
+        arguments = [model, given]
+        if function is verify_export:
+            arguments.reverse()
+        with pytest.raises(TypeError, match="Received: StatefulModel. Put a"):
+            function(*arguments)
+
+
+@pytest.mark.backend("tensorflow")
+def test_the_command_line_names_what_a_folder_holds(backbones, tmp_path):
+    backbones[1].save_to_preset(tmp_path / "vectors")
+    with pytest.raises(ValueError, match="TransformerXLBackbone of vectors"):
+        load_model(tmp_path / "vectors")
+    classifier = TransformerXLTextClassifier(backbones[0], 2)
+    classifier.save_to_preset(tmp_path / "texts")
+    with pytest.raises(ValueError, match="holds a TransformerXLTextClassifier"):
+        load_model(tmp_path / "texts")
 
 
 @pytest.mark.backend("tensorflow")
