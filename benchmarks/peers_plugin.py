@@ -82,7 +82,7 @@ class KerasTXL:
         from keras import ops
 
         from keras_txl.evaluation import EvaluationProtocol
-        from keras_txl.evaluation.token_losses import segment_reader
+        from keras_txl.evaluation import segment_reader
 
         protocol = EvaluationProtocol(self.config["tgt_len"])
         read = segment_reader(self.lm, protocol)

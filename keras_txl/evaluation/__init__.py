@@ -11,6 +11,7 @@ from keras_txl.evaluation.protocol import EvaluationProtocol
 from keras_txl.evaluation.protocol import published_protocol
 from keras_txl.evaluation.text_scores import TextScores
 from keras_txl.evaluation.text_scores import score_texts
+from keras_txl.evaluation.token_losses import segment_reader
 from keras_txl.evaluation.token_losses import token_losses
 
 __all__ = [
@@ -25,5 +26,6 @@ __all__ = [
     "gradient_scales",
     "published_protocol",
     "score_texts",
+    "segment_reader",
     "token_losses",
 ]

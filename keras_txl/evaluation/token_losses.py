@@ -89,7 +89,21 @@ def segment_losses(
 def segment_reader(
     lm: Any, protocol: EvaluationProtocol, scales: GradientScales | None = None
 ) -> Callable[..., tuple[Tensor, Memory]]:
-    """What reads a segment under a protocol, for `segment_losses`.
+    """What reads one segment after another under a protocol.
+
+    `evaluate_stream` and `token_losses` read with it. While it is in use the
+    weights must stand still.
+
+    Args:
+        lm: a `TransformerXLCausalLM`.
+        protocol: an `EvaluationProtocol`. Its window, clamp length and memory
+            length must be set in `lm` and in the memory already.
+        scales: a `GradientScales`, for dynamic evaluation.
+
+    Returns:
+        A function `read(inputs, targets, counted, memory)` that returns the
+        losses `(B, T)` in nats and the next memory. `counted`, a bool array
+        of that shape, is for the steps of a dynamic evaluation alone.
 
     Raises:
         ValueError: if `scales` come without a step, or do not fit.

@@ -177,7 +177,8 @@ class StatefulModelMixin(
         if optimizer is not None and not optimizer.built:
             with scope_of(self):
                 optimizer.build(self.trainable_variables)
-        return super().make_train_function(force)
+        base: Any = super()
+        return base.make_train_function(force)
 
     def _run_fit(
         self, x: Any, reset_memory: bool = False, **kwargs: Any
