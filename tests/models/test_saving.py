@@ -1,9 +1,5 @@
 """What a saved model holds, and that it comes back the same."""
 
-import os
-import subprocess
-import sys
-
 import h5py
 import keras
 import keras_hub
@@ -146,6 +142,18 @@ def test_a_saved_model_comes_back_without_the_memory(lm, tmp_path):
     )
 
 
+@pytest.mark.backend("tensorflow")
+@pytest.mark.parametrize("given", ["auto", False])
+def test_a_model_is_compiled_as_was_asked_for(make_lm, given):
+    """Not as Keras understood it on the backend that saves."""
+    from keras_txl.models import TransformerXLTextClassifier
+
+    lm = make_lm(num_layers=1)
+    for model in (lm, TransformerXLTextClassifier(lm.backbone, 2)):
+        model.compile("sgd", jit_compile=given)
+        assert model.get_compile_config()["jit_compile"] == given
+
+
 def test_a_weight_file_holds_weights_and_no_memory(lm, tmp_path):
     path = tmp_path / "model.weights.h5"
     lm.save_weights(path)
@@ -226,68 +234,3 @@ def test_a_preset_keeps_the_tokenizer_and_the_sequence_length(tmp_path):
     assert again.preprocessor.sequence_length == 12
     again.compile(sampler="greedy")
     assert again.generate("The sea") == lm.generate("The sea")
-
-
-READ_PRESET = """
-import sys
-import keras
-import numpy as np
-from tests.tolerances import to_numpy
-import keras_txl.models
-
-preset, ids, path = sys.argv[1:]
-lm = keras_txl.models.TransformerXLCausalLM.from_preset(preset)
-logits, memory = lm.step(np.load(ids), lm.initial_memory(2))
-again, _ = lm.step(np.load(ids), memory)
-np.savez(
-    path,
-    backend=keras.backend.backend(),
-    logits=to_numpy(logits),
-    again=to_numpy(again),
-)
-"""
-
-
-def test_a_preset_is_read_on_another_backend(
-    lm, tmp_path, repository, other_backend
-):
-    lm.save_to_preset(tmp_path / "preset")
-    np.save(tmp_path / "ids.npy", IDS)
-    result = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            READ_PRESET,
-            tmp_path / "preset",
-            tmp_path / "ids.npy",
-            tmp_path / "result.npz",
-        ],
-        env={
-            **os.environ,
-            "KERAS_BACKEND": other_backend,
-            "PYTHONPATH": os.pathsep.join(
-                [str(repository), *filter(None, sys.path)]
-            ),
-        },
-        capture_output=True,
-        text=True,
-    )
-    assert result.returncode == 0, result.stderr[-2000:]
-    found = np.load(tmp_path / "result.npz")
-    assert str(found["backend"]) == other_backend
-    first, memory = lm.step(IDS, lm.initial_memory(2))
-    again, _ = lm.step(IDS, memory)
-    assert_close(found["logits"], first, tolerances.FLOAT32, "logits")
-    assert_close(found["again"], again, tolerances.FLOAT32, "with memory")
-
-
-@pytest.fixture
-def other_backend():
-    """A backend that is installed besides this one; else this one again."""
-    from importlib.util import find_spec
-
-    present = keras.backend.backend()
-    for name in ("tensorflow", "torch", "jax"):
-        if name != present and find_spec(name):
-            return name
-    return present
