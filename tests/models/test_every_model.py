@@ -1,4 +1,4 @@
-"""Backbone, task, preprocessor and tokenizers as `ClassCase` asks."""
+"""Backbone, tasks, preprocessors and tokenizers as `ClassCase` asks."""
 
 import keras
 import numpy as np
@@ -6,6 +6,8 @@ import pytest
 
 from keras_txl import models
 from keras_txl import tokenizers
+from keras_txl.models.text_reader import TextReader
+from tests.class_case import NARROW
 from tests.class_case import ClassCase
 from tests.class_case import integers
 
@@ -21,13 +23,23 @@ IDS = integers(2, 3, below=17)
 CASES = [
     ClassCase(models.TransformerXLBackbone, SIZES, (IDS,)),
     ClassCase(models.TransformerXLCausalLM, {}, (IDS,)),
+    ClassCase(
+        models.TransformerXLTextClassifier,
+        {"num_classes": 2, "segment_length": 2, "language_model_weight": 0.1},
+        (IDS,),
+    ),
+    ClassCase(
+        models.TransformerXLTokenClassifier,
+        {"num_classes": 2, "activation": "softmax"},
+        (IDS,),
+    ),
 ]
 
 
 @pytest.fixture(params=CASES, ids=str)
 def case(request):
     case = request.param
-    if case.cls is models.TransformerXLCausalLM:
+    if case.cls is not models.TransformerXLBackbone:
         case.arguments["backbone"] = models.TransformerXLBackbone(**SIZES)
     return case
 
@@ -38,27 +50,62 @@ def test_models_are_made_anew_and_answer_alike(case):
 
 
 @pytest.mark.backend("tensorflow")
-def test_tokenizers_and_preprocessor_are_made_anew():
+def test_models_are_narrow_under_a_mixed_policy(case):
+    if case.cls is models.TransformerXLBackbone:
+        case.check_narrow()
+        return
+    # Tasks have the policy of their backbone.
+    narrow = models.TransformerXLBackbone(**SIZES, dtype=NARROW)
+    made = case.make(backbone=narrow)
+    assert made(*case.inputs).dtype == case.narrow
+    assert {v.dtype for v in made.trainable_weights} == {"float32"}
+
+
+KINDS = {
+    "byte": tokenizers.TransformerXLByteTokenizer,
+    "character": tokenizers.TransformerXLCharacterTokenizer,
+    "word": tokenizers.TransformerXLWordTokenizer,
+    "byte-pair": tokenizers.TransformerXLBytePairTokenizer,
+    "sentence-piece": tokenizers.TransformerXLSentencePieceTokenizer,
+}
+PREPROCESSORS = [
+    models.TransformerXLCausalLMPreprocessor,
+    models.TransformerXLTextClassifierPreprocessor,
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.backend("tensorflow")
+def test_tokenizers_and_preprocessors_are_made_anew(kind, tmp_path):
     text = ["the sea is deep and the sea is wide"] * 4
-    for kind in ("byte", "character", "word"):
-        tokenizer = (
-            tokenizers.TransformerXLByteTokenizer()
-            if kind == "byte"
-            else tokenizers.train_tokenizer(kind, text)
-        )
-        preprocessor = models.TransformerXLCausalLMPreprocessor(
-            tokenizer, sequence_length=5
-        )
+    size = {"byte-pair": 280, "sentence-piece": 300}.get(kind)
+    tokenizer = tokenizers.train_tokenizer(kind, text, vocabulary_size=size)
+    assert type(tokenizer) is KINDS[kind]
+    case = ClassCase(KINDS[kind])
+    case.check_configuration()
+    tokenizer.save_assets(tmp_path)
+    for cls in PREPROCESSORS:
+        preprocessor = cls(tokenizer, sequence_length=5)
         revived = keras.saving.deserialize_keras_object(
             keras.saving.serialize_keras_object(preprocessor)
         )
         assert revived.get_config() == preprocessor.get_config()
         assert type(revived.tokenizer) is type(tokenizer)
-        if kind != "byte":  # the vocabulary is an asset, not configuration
-            continue
-        eager = preprocessor(text)
-        again = revived(text)
-        for a, b in zip(
-            keras.tree.flatten(eager), keras.tree.flatten(again), strict=True
-        ):
-            np.testing.assert_array_equal(a, b)
+        # The vocabulary is an asset, no configuration.
+        revived.tokenizer.load_assets(tmp_path)
+        keras.tree.map_structure(
+            np.testing.assert_array_equal, revived(text), preprocessor(text)
+        )
+
+
+@pytest.mark.backend("tensorflow")
+def test_no_class_is_left_out():
+    registered = {
+        cls
+        for cls in keras.saving.get_custom_objects().values()
+        if cls.__module__.startswith(("keras_txl.models", "keras_txl.tokeni"))
+    }
+    tested = {case.cls for case in CASES} | {*KINDS.values(), *PREPROCESSORS}
+    # One is a layer of the classifier, the other has no configuration of its
+    # own: it is a graph of whatever layers.
+    assert registered - tested == {TextReader, models.StatefulModel}
