@@ -8,6 +8,9 @@ file can be read. What these layers write is what Keras reads.
 from typing import Any
 
 import keras
+from keras import ops
+
+from keras_txl.aliases import Tensor
 
 
 class _WritesWhole:
@@ -17,6 +20,22 @@ class _WritesWhole:
     lora_enabled: bool
     variable_serialization_spec: dict[str | None, list[str]]
     variables: list[Any]
+    compute_dtype: str
+    result_dtype: str | None = None
+
+    def answer_in(self, dtype: str) -> None:
+        """Return `dtype`, in which the layer around this one computes.
+
+        A `DTypePolicyMap` may have given this one another policy.
+        """
+        self.result_dtype = None if dtype == self.compute_dtype else dtype
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
+        base: Any = super()
+        outputs = base.__call__(*args, **kwargs)
+        if self.result_dtype is None:
+            return outputs
+        return ops.cast(outputs, self.result_dtype)
 
     def quantize(
         self,
@@ -59,4 +78,32 @@ class Embedding(_WritesWhole, keras.layers.Embedding):
 
 
 class ReversibleEmbedding(_WritesWhole, keras.layers.ReversibleEmbedding):
-    """`keras.layers.ReversibleEmbedding`."""
+    """`keras.layers.ReversibleEmbedding`, trainable below quantized logits.
+
+    Keras 3.15 differentiates the rounding of hidden states on their way to
+    quantized logits, which stops all of the gradient but that of their scale,
+    and it leaves an adapter of the table out of the logits. Here gradient
+    passes through the table, as in Keras's other quantized layers.
+    """
+
+    def quantized_call(self, inputs: Tensor, reverse: bool = False) -> Tensor:
+        base = super().quantized_call
+        if not reverse or self.quantization_mode not in ("int8", "int4"):
+            return base(inputs, reverse)
+
+        @ops.custom_gradient
+        def logits_of(hidden: Tensor) -> Any:
+            def gradient(*args: Any, upstream: Tensor = None) -> tuple[Tensor]:
+                upstream = args[0] if upstream is None else upstream
+                unit = ops.eye(self.output_dim, dtype=hidden.dtype)
+                table = base(unit, True)  # (D, V), without the scales
+                return (ops.matmul(upstream, ops.transpose(table)),)
+
+            return base(hidden, True), gradient
+
+        logits = logits_of(inputs)
+        if self.lora_enabled and self.tie_weights:
+            low = ops.matmul(inputs, ops.transpose(self.lora_embeddings_b))
+            low = ops.matmul(low, ops.transpose(self.lora_embeddings_a))
+            logits = logits + (self.lora_alpha / self.lora_rank) * low
+        return logits

@@ -193,6 +193,10 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
         self._projection("output", "btnh,nhd->btd", (None, hidden_dim)).build(
             (None, None, *heads)
         )
+        for name in ("query", "key", "value", "relative_key", "output"):
+            layer = getattr(self, f"{name}_projection", None)
+            if layer is not None:
+                layer.answer_in(self.compute_dtype)
         self.dropout_layer = keras.layers.Dropout(
             self.dropout, dtype=self.dtype_policy, name="attention_dropout"
         )

@@ -176,6 +176,8 @@ class TransformerXLBlock(keras.layers.Layer):
             self.memory_norm.build(shape)
         self.intermediate.build(shape)
         self.projection.build((None, None, self.intermediate_dim))
+        for layer in (self.intermediate, self.projection):
+            layer.answer_in(self.compute_dtype)
         self.built = True
 
     def call(
@@ -254,9 +256,12 @@ class TransformerXLBlock(keras.layers.Layer):
         Returns:
             Float tensor of that shape, the output of the block.
         """
+        # Norms and attention may have policies of their own.
+        dtype = self.compute_dtype
+        attended = ops.cast(attended, dtype)
         hidden = hidden + self.dropout_layer(attended, training=training)
         if not self.normalize_first:
-            hidden = self.attention_norm(hidden)
+            hidden = ops.cast(self.attention_norm(hidden), dtype)
         inner = hidden
         if self.normalize_first:
             inner = self.feed_forward_norm(inner)
@@ -266,7 +271,7 @@ class TransformerXLBlock(keras.layers.Layer):
         hidden = hidden + inner
         if not self.normalize_first:
             hidden = self.feed_forward_norm(hidden)
-        return hidden
+        return ops.cast(hidden, dtype)
 
     def compute_output_spec(
         self,

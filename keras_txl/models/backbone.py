@@ -31,6 +31,7 @@ from keras_txl.models.layer_memory import LayerMemoryMixin
 from keras_txl.models.layout_map import get_layout_map
 from keras_txl.models.position_scheme import check_position
 from keras_txl.models.position_scheme import make_position_scheme
+from keras_txl.models.preset_files import PresetFilesMixin
 from keras_txl.models.stateful_model import StatefulModelMixin
 from keras_txl.models.token_embedding import check_vocabulary
 from keras_txl.models.token_embedding import make_token_embedding
@@ -56,6 +57,7 @@ Remember = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 @keras.saving.register_keras_serializable(package="keras_txl")
 class TransformerXLBackbone(
+    PresetFilesMixin,
     ValueMemoryMixin,
     LayerMemoryMixin,
     StatefulModelMixin,

@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from keras_txl.models.backbone import CONFIG
+from keras_txl.models.preset_files import PresetFilesMixin
 
 
-class PresetTaskMixin:
+class PresetTaskMixin(PresetFilesMixin):
     """Presets of a task; it stands before the class of KerasHub."""
 
     head_arguments: tuple[str, ...] = ()

@@ -72,6 +72,29 @@ def test_preset_refuses_arguments_that_change_weights(saved, arguments):
         TransformerXLCausalLM.from_preset(saved[1], **arguments)
 
 
+@pytest.mark.backend("tensorflow")
+def test_preset_of_a_mixed_model_is_loaded_in_the_policy_asked_for(
+    make_lm, tmp_path
+):
+    lm = make_lm(num_layers=1, dtype="mixed_bfloat16")
+    lm.save_to_preset(tmp_path)
+    weights = lm.backbone.get_weights()
+    for policy, compute_dtype in (
+        (None, "float32"),
+        ("mixed_bfloat16", "bfloat16"),
+    ):
+        backbone = TransformerXLBackbone.from_preset(
+            str(tmp_path), dtype=policy
+        )
+        of_lm = TransformerXLCausalLM.from_preset(str(tmp_path), dtype=policy)
+        for loaded in (backbone, of_lm.backbone):
+            assert loaded.compute_dtype == compute_dtype
+            for value, expected in zip(
+                loaded.get_weights(), weights, strict=True
+            ):
+                np.testing.assert_array_equal(value, expected)
+
+
 def test_misspelt_arguments_are_named(make_lm):
     with pytest.raises(TypeError, match="eval_memory_lenght"):
         make_lm(eval_memory_lenght=4)

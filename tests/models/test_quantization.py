@@ -5,11 +5,13 @@ import numpy as np
 import pytest
 from keras import ops
 
+from keras_txl.layers.quantizable import ReversibleEmbedding
 from keras_txl.models import TransformerXLBackbone
 from keras_txl.models import TransformerXLCausalLM
 from keras_txl.models import TransformerXLCausalLMPreprocessor
 from keras_txl.tokenizers import TransformerXLByteTokenizer
 from tests import tolerances
+from tests.oracles.gradients import gradient_at
 from tests.oracles.weights import randomize
 from tests.tolerances import assert_close
 from tests.tolerances import to_numpy
@@ -162,6 +164,56 @@ def test_adapters_alone_are_trained_and_go_into_the_preset(tmp_path):
     assert_close(
         losses(reload(lm, tmp_path)), after, tolerances.FLOAT32, "losses"
     )
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_gradient_passes_through_quantized_logits(tied):
+    table = ReversibleEmbedding(11, 8, tie_weights=tied)
+    table.build()
+    randomize(table, seed=4)
+    hidden = np.random.default_rng(1).normal(size=(2, 3, 8)).astype("float32")
+    weights = np.random.default_rng(2).normal(size=(2, 3, 11))
+    weights = ops.convert_to_tensor(weights, "float32")
+
+    def gradient():
+        return gradient_at(
+            lambda x: ops.sum(table(x, reverse=True) * weights), hidden
+        )
+
+    expected = gradient()
+    table.quantize("int8")
+    assert_close(gradient(), expected, 0.02, "gradient")
+    if tied:  # what the adapter adds to the table, its logits show
+        before = to_numpy(table(hidden, reverse=True))
+        table.enable_lora(2)
+        randomize(table, seed=5)
+        a, b = table.lora_embeddings_a, table.lora_embeddings_b
+        added = hidden @ (to_numpy(a) @ to_numpy(b)).T
+        after = table(hidden, reverse=True)
+        assert_close(after, before + added, tolerances.FLOAT32, "logits")
+
+
+@ONCE
+@pytest.mark.parametrize(
+    "default, changed",
+    [
+        (
+            "mixed_bfloat16",
+            {"intermediate": "float32", "attention_norm": "float32"},
+        ),
+        ("float32", {"attention.*": "mixed_bfloat16", ".*feed.*": "bfloat16"}),
+    ],
+)
+def test_layers_of_other_types_work_together(default, changed):
+    policies = {
+        f"transformer_layer_0/{name}": keras.DTypePolicy(policy)
+        for name, policy in changed.items()
+    }
+    policies = keras.dtype_policies.DTypePolicyMap(default, policies)
+    lm = make(batch_size=2, dtype=policies)
+    assert_close(losses(lm), losses(make()), tolerances.BFLOAT16, "losses")
+    lm.fit(IDS, TARGETS, verbose=0)
+    assert lm.generate("The", max_length=8).startswith("The")
 
 
 @ONCE
