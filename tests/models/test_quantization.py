@@ -103,6 +103,8 @@ def test_a_quantized_model_is_saved_and_loaded(mode, tmp_path):
     assert 0 < np.abs(after - before).max() < 0.5
     attention = lm.backbone.transformer_layers[0].attention
     assert attention.query_projection.quantization_mode == mode
+    if mode == "awq":  # the text of the calibration was heard
+        assert np.ptp(to_numpy(attention.query_projection.awq_scales)) > 0
     loaded = reload(lm, tmp_path / "once")
     # Keras computes the scales of embeddings in 4 bits in another order.
     tolerance = 1e-2 if mode == "int4" else tolerances.FLOAT32
