@@ -34,7 +34,7 @@ def make():
     )
     lm = TransformerXLCausalLM(backbone, name="lm")
     randomize(lm, seed=3)
-    lm.compile("sgd")
+    lm.compile(keras.optimizers.SGD(name="sgd"))  # else one of many names
     return lm
 
 
