@@ -110,10 +110,17 @@ def test_sensors_are_predicted_with_and_without_memory(run, eagerly):
     ]
 
 
-def test_a_search_says_what_it_needs(run, monkeypatch):
-    monkeypatch.setitem(sys.modules, "keras_tuner", None)
-    with pytest.raises(SystemExit, match="pip install keras-tuner"):
-        run("tune", "")
+@pytest.mark.parametrize(
+    "name, module, package",
+    [
+        ("tune", "keras_tuner", "keras-tuner"),
+        ("cross_validate", "sklearn.model_selection", "scikit-learn"),
+    ],
+)
+def test_what_others_keep_is_asked_for(run, monkeypatch, name, module, package):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(SystemExit, match=f"pip install {package}"):
+        run(name, "")
 
 
 def test_a_converted_checkpoint_has_the_losses_it_had(run, eagerly, tmp_path):
