@@ -17,7 +17,7 @@ class QuantizationMixin:
         """Quantize the matrices of the model in place.
 
         Norms, biases, memory, positions and tokenizers have no quantized
-        form and are left alone.
+        form and are left alone, as is the last layer of a classifier.
 
         Args:
             mode: `"int8"`, `"int4"`, `"float8"`, `"gptq"` or `"awq"`. May be
@@ -33,10 +33,14 @@ class QuantizationMixin:
         """
         mode = mode or config.mode
 
+        last = getattr(self, "output_dense", None)  # no policy of its own
+
         def has_form(layer: Any) -> bool:
             # Keras would warn of each other layer, and refuse a tokenizer.
             forms = getattr(layer, "variable_serialization_spec", ())
-            return mode in forms and is_wanted(layer, filters)
+            if mode not in forms or layer is last:
+                return False
+            return is_wanted(layer, filters)
 
         base: Any = super()
         base.quantize(mode, config, filters=has_form, **kwargs)

@@ -22,6 +22,7 @@ from keras_txl.models.language_model_head import LanguageModelHead
 from keras_txl.models.normalized_inputs import NormalizedInputsMixin
 from keras_txl.models.preset_loading import PresetTaskMixin
 from keras_txl.models.prompts import holds_text
+from keras_txl.models.quantization import QuantizationMixin
 from keras_txl.models.text_classifier_preprocessor import (
     TransformerXLTextClassifierPreprocessor,
 )
@@ -37,6 +38,7 @@ class TransformerXLTextClassifier(
     PresetTaskMixin,
     NormalizedInputsMixin,
     CompiledAgainMixin,
+    QuantizationMixin,
     keras_hub.models.TextClassifier,
 ):
     """A classifier, or a regression, of texts of any length.

@@ -9,6 +9,9 @@ from keras_txl.layers.quantizable import ReversibleEmbedding
 from keras_txl.models import TransformerXLBackbone
 from keras_txl.models import TransformerXLCausalLM
 from keras_txl.models import TransformerXLCausalLMPreprocessor
+from keras_txl.models import TransformerXLTextClassifier
+from keras_txl.models import TransformerXLTextClassifierPreprocessor
+from keras_txl.models import TransformerXLTokenClassifier
 from keras_txl.tokenizers import TransformerXLByteTokenizer
 from tests import tolerances
 from tests.oracles.gradients import gradient_at
@@ -196,12 +199,37 @@ def test_gradient_passes_through_quantized_logits(tied):
 
 
 @ONCE
+@pytest.mark.filterwarnings("ignore:Skipping variable loading for optimizer")
+def test_classifiers_are_quantized_saved_and_loaded(tmp_path):
+    preprocessor = TransformerXLTextClassifierPreprocessor(
+        TransformerXLByteTokenizer()
+    )
+    backbones = [make(batch_size=2).backbone for _ in range(2)]
+    texts = TransformerXLTextClassifier(backbones[0], 2, preprocessor)
+    tokens = TransformerXLTokenClassifier(backbones[1], 2)
+    texts.quantize("int8")
+    tokens.quantize("int8")
+    texts.save_to_preset(tmp_path / "texts")
+    tokens.save(tmp_path / "tokens.keras")
+    folder = str(tmp_path / "texts")
+    loaded = TransformerXLTextClassifier.from_preset(folder)
+    assert_close(loaded(IDS), texts(IDS), tolerances.FLOAT32, "logits")
+    loaded = keras.saving.load_model(tmp_path / "tokens.keras")
+    wanted = tokens.label(IDS[0])
+    assert_close(loaded.label(IDS[0]), wanted, tolerances.FLOAT32, "labels")
+
+
+@ONCE
 @pytest.mark.parametrize(
     "default, changed",
     [
         (
             "mixed_bfloat16",
-            {"intermediate": "float32", "attention_norm": "float32"},
+            {
+                "intermediate": "float32",
+                "attention/query": "float32",
+                "attention_norm": "float32",
+            },
         ),
         ("float32", {"attention.*": "mixed_bfloat16", ".*feed.*": "bfloat16"}),
     ],
