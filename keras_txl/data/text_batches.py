@@ -70,6 +70,11 @@ class TextBatches(keras.utils.PyDataset):
                 "`sample_weight` weighs labels. Received: weights without "
                 "`labels`. Pass both, or leave the weights out."
             )
+        if self.labels is not None and self.labels.dtype.kind in "USO":
+            raise ValueError(
+                "`labels` must be numbers. Received: labels of type "
+                f"{self.labels.dtype}. Number the classes from 0."
+            )
         for name in ("labels", "sample_weight"):
             values = getattr(self, name)
             if values is not None and len(values) != len(self.texts):

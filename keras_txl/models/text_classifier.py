@@ -344,9 +344,10 @@ class TransformerXLTextClassifier(
 
 
 def _is_list_of_texts(x: Any) -> bool:
-    """Strings, or arrays of ids that differ in length."""
-    if isinstance(x, np.ndarray):
-        return x.dtype.kind in "USO"
-    if not isinstance(x, (list, tuple)) or not x:
+    """Strings, or arrays of ids that differ in length; or nothing at all."""
+    kind = getattr(getattr(x, "dtype", None), "kind", None)
+    if kind is not None:  # an array, or a column of a table
+        return kind in ("U", "S", "O")
+    if not isinstance(x, (list, tuple)):
         return False
-    return isinstance(x[0], (str, bytes)) or np.ndim(x[0]) == 1
+    return not x or isinstance(x[0], (str, bytes)) or np.ndim(x[0]) == 1

@@ -59,6 +59,8 @@ def test_first_two_batches_are_the_narrowest_and_the_widest(shuffle):
 def test_texts_and_labels_must_match():
     with pytest.raises(ValueError, match="`labels` must have one entry"):
         TextBatches(TEXTS, [0, 1])
+    with pytest.raises(ValueError, match="`labels` must be numbers"):
+        TextBatches(TEXTS, ["poem"] * len(TEXTS))
     with pytest.raises(ValueError, match="at least one text"):
         TextBatches([])
     with pytest.raises(ValueError, match="weighs labels"):

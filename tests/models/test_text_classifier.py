@@ -296,5 +296,7 @@ def test_arguments_out_of_range_are_named(make_lm):
         TransformerXLTextClassifier(backbone, 2, gradient_segments=0)
     with pytest.raises(TypeError, match="segments"):
         TransformerXLTextClassifier(backbone, 2, segments=4)
+    with pytest.raises(ValueError, match="at least one text"):
+        TransformerXLTextClassifier(backbone, 2).predict([])
     with pytest.raises(ValueError, match="Strings need a tokenizer"):
         TransformerXLTextClassifier(backbone, 2).predict(["text"])
