@@ -75,7 +75,6 @@ PREPROCESSORS = [
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.backend("tensorflow")
 def test_tokenizers_and_preprocessors_are_made_anew(kind, tmp_path):
     text = ["the sea is deep and the sea is wide"] * 4
     size = {"byte-pair": 280, "sentence-piece": 300}.get(kind)
