@@ -1,16 +1,16 @@
-"""Time of a token in exported files, against Keras and the bound.
+"""Time of a token in exported files, against Keras, peers and the bound.
 
     python benchmarks/bench_edge.py            # 12 layers, D = 512, M = 512
     python benchmarks/bench_edge.py --quick    # only to see that it runs
     python benchmarks/bench_edge.py --model my_model --text held_out.txt
 
 One row, one token a call, ONNX Runtime in this process. Every file takes its
-turn in each round, with `generate_stream` of Keras and the bound of
-`bench_decoding.py` (NumPy reads weights, keys and values once a token) in the
-same rounds, so that a busy machine harms all alike. With `--peers`, the script
-of `bench_decoding.py` measures other implementations at once behind them. The
-ring then runs
-`--tokens` tokens, its time and the memory of the process by thousand. With
+turn in each round, with `generate_stream` of Keras, so that a busy machine
+harms all alike. With `--peers`, the script of `bench_decoding.py` measures
+other implementations at once behind them, and the bound (NumPy reads weights,
+keys and values once a token) in a process of its own: threads of ONNX Runtime
+that wait for work would keep its cores. The ring then runs alone, `--tokens`
+tokens, its time and the memory of the process by thousand. With
 `--model` and `--text` a trained model is exported exactly, in int8 and in
 fp16, and its bits per byte on the text are compared.
 """
@@ -30,7 +30,6 @@ from typing import Any
 import harness
 import numpy as np
 from bench_decoding import make_model
-from decoding_bound import Bound
 from decoding_peers import add_arguments
 from decoding_peers import run_peers
 
@@ -105,7 +104,6 @@ def speed(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         "batch_size": 1,
     }
     lm = make_model(params, options.vocabulary_size)
-    bound_reads = Bound(params, options.vocabulary_size)
     stream = lm.generate_stream(np.zeros((1, 1), "int32"), sampler="greedy")
     timed: dict[str, Callable[[], Any]] = {"keras": lambda: next(stream)}
     sizes, ring = {}, None
@@ -125,19 +123,15 @@ def speed(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         for _ in range(3):
             call()
     seconds: dict[str, list[float]] = {name: [] for name in timed}
-    seconds["bound"] = []
     for _ in range(options.samples):
         for name, call in timed.items():
             begin = time.perf_counter()
             call()
             seconds[name].append(time.perf_counter() - begin)
-        seconds["bound"].append(bound_reads.read_once())
-    bound = statistics.median(seconds["bound"])
     for name, samples in seconds.items():
         median = statistics.median(samples)
         print(
             f"{name:>16}: {median * 1e3:7.2f} ms a token, "
-            f"{bound / median:4.0%} of the bound, "
             f"{sizes.get(name, 0) / 2**20:6.1f} MiB",
             flush=True,
         )
