@@ -105,7 +105,9 @@ def _check_held(folder: Path) -> None:
     task = folder / "task.json"
     try:
         held = json.loads(
-            (task if task.is_file() else folder / "config.json").read_text()
+            (task if task.is_file() else folder / "config.json").read_text(
+                "utf-8"
+            )
         )
         name = str(held["registered_name"]).rpartition(">")[-1]
         of_vectors = held["config"].get("feature_dim") is not None

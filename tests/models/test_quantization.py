@@ -219,19 +219,24 @@ def test_classifiers_are_quantized_saved_and_loaded(tmp_path):
     assert_close(loaded.label(IDS[0]), wanted, tolerances.FLOAT32, "labels")
 
 
-@ONCE
 @pytest.mark.parametrize(
     "default, changed",
     [
-        (
+        pytest.param(
             "mixed_bfloat16",
             {
                 "intermediate": "float32",
                 "attention/query": "float32",
                 "attention_norm": "float32",
             },
+            marks=pytest.mark.backend("tensorflow", "torch"),
         ),
-        ("float32", {"attention.*": "mixed_bfloat16", ".*feed.*": "bfloat16"}),
+        pytest.param(
+            "float32",
+            {"attention.*": "mixed_bfloat16", ".*feed.*": "bfloat16"},
+            # PyTorch refuses the types that meet within this attention.
+            marks=pytest.mark.backend("tensorflow"),
+        ),
     ],
 )
 def test_layers_of_other_types_work_together(default, changed):
