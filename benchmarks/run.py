@@ -134,7 +134,7 @@ def chosen_cells(options: argparse.Namespace) -> list[dict[str, Any]]:
                 f"{sweep['config']} {axis}={value}",
                 sweep["mode"],
                 config,
-                [*options.variants[:2], *BOUNDS[:2]],
+                [*options.variants, *BOUNDS[:2]],
             )
             cells.append({**cell, "axis": axis, "value": value})
     return cells
