@@ -374,4 +374,5 @@ def project_tokens(projection: Any, tokens: Tensor) -> Tensor:
 
 
 def _add(query: Tensor, bias: Tensor | None) -> Tensor:
-    return query if bias is None else ops.add(query, bias)
+    # Outside a call of the layer, Keras does not cast its weights.
+    return query if bias is None else query + ops.cast(bias, query.dtype)

@@ -73,6 +73,20 @@ def test_losses_are_those_of_the_hidden_states(make_lm, name):
         assert_close(kept_memory[part], memory[part], 0.0, part)
 
 
+@pytest.mark.backend("tensorflow", "torch")  # JAX compiles each operation
+@pytest.mark.parametrize("name", ["paper", "values by distance"])
+def test_mixed_precision_stays_within_its_rounding(make_lm, name):
+    lm = make_lm(num_layers=1, dtype="mixed_bfloat16", **KEPT[name])
+    lm.compile(run_eagerly=True)
+    randomize(lm, seed=6, scale=0.3)
+    kept = KeptProjections(lm, segment_length=4)
+    memory = kept_memory = lm.initial_memory(2)
+    for inputs, targets in list(segments())[:2]:
+        expected, memory = lm.token_losses(inputs, targets, memory)
+        found, kept_memory = kept.token_losses(inputs, targets, kept_memory)
+        assert_close(found, expected, 0.02, name)
+
+
 @pytest.mark.backend("tensorflow", "torch")  # JAX has no float64 here
 @pytest.mark.parametrize("name", NOT_KEPT)
 def test_what_projections_cannot_stand_for_keeps_its_memory(make_lm, name):
