@@ -184,10 +184,14 @@ def _read_parquet(file: IO[bytes], name: str, column: str) -> NamedChunks:
     pyarrow = _pyarrow("Reading Parquet")
     from pyarrow import parquet
 
-    if not file.seekable():
+    try:
+        seekable = file.seekable()
+    except AttributeError:  # a tar archive, as it is opened here
+        seekable = False
+    if not seekable:
         raise ValueError(
-            "Parquet must not be compressed or in an archive: it is so "
-            f"itself. Received: {name!r}. Unpack it first."
+            "Parquet must not lie in .tar, .tgz or .zst, which are read once, "
+            f"from front to back. Received: {name!r}. Unpack it first."
         )
     try:
         table = parquet.ParquetFile(file)

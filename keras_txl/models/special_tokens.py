@@ -14,7 +14,7 @@ def check_special_tokens(
     for wanted, name in ((add_start_token, "start"), (add_end_token, "end")):
         if wanted and getattr(tokenizer, f"{name}_token_id", 0) is None:
             raise ValueError(
-                f"`add_{name}_token` needs a tokenizer with a {name} "
-                f"token. Received: {type(tokenizer).__name__}, which has "
-                f"none. Pass add_{name}_token=False."
+                f"`add_{name}_token` needs a tokenizer with `{name}_token_id`. "
+                f"Received: {type(tokenizer).__name__}, which has none. "
+                f"Pass add_{name}_token=False."
             )

@@ -153,6 +153,19 @@ def test_column_of_numbers_is_told(tmp_path):
         read_pieces(tmp_path)
 
 
+def test_parquet_in_what_is_read_once_is_told(tmp_path):
+    import pyarrow
+
+    (tmp_path / "rows.parquet").write_bytes(b"any")
+    with tarfile.open(tmp_path / "a.tgz", "w:gz") as archive:
+        archive.add(tmp_path / "rows.parquet", "rows.parquet")
+    data = pyarrow.compress(b"any", "zstd", asbytes=True)
+    (tmp_path / "rows.parquet.zst").write_bytes(data)
+    for name in ("a.tgz", "rows.parquet.zst"):
+        with pytest.raises(ValueError, match="rows.parquet'. Unpack it first"):
+            read_pieces(tmp_path / name)
+
+
 @pytest.mark.parametrize("suffix", [*COMPRESSORS, ".zip", ".tar", ".parquet"])
 @pytest.mark.parametrize("damage", ["cut", "other"])
 def test_damaged_file_is_told(tmp_path, suffix, damage):

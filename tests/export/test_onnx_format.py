@@ -2,6 +2,7 @@
 
 import json
 
+import keras
 import numpy as np
 import onnx
 import pytest
@@ -9,6 +10,7 @@ import tokenizers
 
 from keras_txl.export import ExportMismatchError
 from keras_txl.export import export_onnx
+from keras_txl.export import onnx_conversion
 from keras_txl.export import onnx_file
 from keras_txl.export import open_onnx
 from keras_txl.export import verify_manifest
@@ -155,6 +157,15 @@ def test_large_weights_go_into_a_file_of_their_own(
         strict=True,
     ):
         np.testing.assert_array_equal(one, other)
+
+
+def test_a_matrix_that_no_onnx_file_can_hold_is_named(monkeypatch):
+    model = onnx.ModelProto()
+    model.graph.input.add(name="weight_0000:0")
+    weight = keras.Variable(np.zeros([5, 5], "float32"), name="embeddings")
+    monkeypatch.setattr(onnx_conversion, "LARGEST_FILE", 99)
+    with pytest.raises(ValueError, match="embeddings of 100 bytes.*cutoffs"):
+        onnx_conversion._fill_in_weights(model, [weight])
 
 
 def test_a_file_that_computes_anything_else_is_not_left_behind(

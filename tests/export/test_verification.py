@@ -54,6 +54,10 @@ def test_other_weights_and_damaged_files_are_told(
     onnx.save(model, folder / "model.onnx")
     with pytest.raises(ValueError, match="model.onnx is another file"):
         verify_export(folder, byte_lm)
-    write_manifest(folder, read_manifest(folder))  # as if it had been exported
+    manifest = read_manifest(folder)
+    write_manifest(folder, manifest)  # as if it had been exported
     with pytest.raises(ExportMismatchError, match="logits of"):
+        verify_export(folder, byte_lm)
+    write_manifest(folder, {**manifest, "target": "paper"})
+    with pytest.raises(ValueError, match="one of .*'paper' in .* that wrote"):
         verify_export(folder, byte_lm)

@@ -5,7 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from keras_txl.models import TransformerXLCausalLMPreprocessor
 from keras_txl.models.text_encoding import encode_texts
+from keras_txl.tokenizers import TransformerXLByteTokenizer
 from tests import tolerances
 from tests.oracles.value_losses import segment_losses
 from tests.oracles.weights import randomize
@@ -199,6 +201,16 @@ def test_strings_get_the_tokens_that_the_preprocessor_adds(
 ):
     ids = encode_texts(["ab", ""], preprocessor(*added), 17, **wanted)
     assert [text.tolist() for text in ids] == expected
+
+
+@pytest.mark.parametrize("name", ["start", "end"])
+def test_tokens_that_the_tokenizer_has_not_cannot_be_added(name):
+    wanted = {f"add_{name}_token": True}
+    message = f"`{name}_token_id`.*Byte.*Pass add_{name}_token=False"
+    with pytest.raises(ValueError, match=message):
+        TransformerXLCausalLMPreprocessor(
+            TransformerXLByteTokenizer(), **wanted
+        )
 
 
 def test_ids_are_taken_as_they_are():

@@ -32,6 +32,8 @@ def test_small_vocabularies_keep_what_is_frequent_and_the_unknown_word():
     assert tokenizer.tokenize("d a").tolist() == [3, 2]
     with pytest.raises(ValueError, match="room for its special tokens"):
         train_tokenizer("word", [LINES], vocabulary_size=1)
+    with pytest.raises(ValueError, match="must hold a word.*other texts"):
+        train_tokenizer("word", [" \n"], end_of_line_token=None)
 
 
 def test_one_billion_words_have_one_token_at_both_ends():

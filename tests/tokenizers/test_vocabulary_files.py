@@ -11,6 +11,7 @@ import pytest
 
 from keras_txl.tokenizers import TransformerXLWordTokenizer
 from keras_txl.tokenizers import read_vocabulary
+from keras_txl.tokenizers.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.backend("tensorflow")  # no tensor in it
 
@@ -101,6 +102,7 @@ def test_no_code_of_a_pickle_is_run(tmp_path):
         ("a.pkl", b"nothing", "must hold a vocabulary"),
         ("a.pkl", pickle.dumps({"a": 1}), "no idx2sym"),
         ("a.pkl", pickle.dumps({"idx2sym": ["a", 1]}), "1 among the words"),
+        ("a.bin", b"PK\x05\x06" + bytes(18), "zip file without data.pkl"),
         ("a.txt", b"\n \n", "no word"),
         ("a.txt", b"\xff\xfe", "must hold a vocabulary"),
     ],
@@ -114,3 +116,18 @@ def test_files_that_hold_none_are_named(tmp_path, name, data, message):
 def test_missing_file_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="must be a file that exists"):
         read_vocabulary(tmp_path / "vocab.txt")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [(b"[", "Read other formats with"), (b'{"a": 0}', "which holds a dict")],
+)
+def test_saved_vocabulary_must_be_a_list(tmp_path, data, message):
+    (tmp_path / "vocabulary.json").write_bytes(data)
+    with pytest.raises(ValueError, match=f"vocabulary.json.*{message}"):
+        Vocabulary.read(tmp_path / "vocabulary.json")
+
+
+def test_ids_in_the_place_of_words_are_named():
+    with pytest.raises(TypeError, match=r"7 at id 1.*sorted\(ids"):
+        TransformerXLWordTokenizer(["<unk>", 7])
