@@ -13,6 +13,8 @@ from urllib.error import HTTPError
 from urllib.request import Request
 from urllib.request import urlopen
 
+import keras
+
 from keras_txl.data.disk_space import cannot_write
 from keras_txl.whole_files import write_whole
 
@@ -48,10 +50,12 @@ def cache_folder() -> Path:
 def fetch(download: Download, folder: Path) -> Path:
     """The path of a file, downloaded if it is not there.
 
-    A download that broke goes on where it did, if the server can do so; that of
-    `keras.utils.get_file` does not (decision 0011). Nothing stands under the
-    name of the file before it is whole and checked. Files that were put there
-    by hand are checked as well.
+    `keras.utils.get_file` checks it and hands it out. It would throw a broken
+    transfer away; so the bytes are brought to where it looks by one that goes
+    on where it ended, if the server can do so (decision 0012). If they are the
+    wrong ones, `get_file` downloads once more from the beginning. Nothing
+    stands under the name of the file before it is whole and checked. Files
+    that were put there by hand are checked as well.
 
     Args:
         download: what to fetch.
@@ -69,19 +73,15 @@ def fetch(download: Download, folder: Path) -> Path:
     path = folder / download.name
     known = download.file_hash or _recorded(path)
     if path.is_file():
-        _check(path, known)
-        return path
+        _check(path, known)  # `get_file` would put another in its place
+        return _by_keras(download.url, path, None)
     partial = folder / f".{download.name}.partial"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _alone(partial):
             if not path.is_file():  # another process may have been here
                 _receive(download.url, partial)
-                try:
-                    _check(partial, known, download)
-                except ValueError:  # the wrong file; others still wait
-                    partial.unlink()
-                    raise
+                _by_keras(download.url, partial, known)
                 if known is None:
                     _record(path, _hash(partial, "sha256"))
                 partial.replace(path)
@@ -100,7 +100,33 @@ def fetch(download: Download, folder: Path) -> Path:
             folder,
             f"Make room, or set {CACHE_VARIABLE} to another folder.",
         ) from error
-    return path
+    return _by_keras(download.url, path, None)
+
+
+def _by_keras(url: str, path: Path, known: str | None) -> Path:
+    """Keras finds a file in its cache, checks it and hands it out."""
+    try:
+        found: str = keras.utils.get_file(
+            path.name,
+            origin=url,
+            file_hash=known,
+            hash_algorithm=_algorithm(known),
+            cache_subdir=str(path.parent.absolute()),
+        )
+    except ValueError as error:  # what it has downloaded is wrong as well
+        wrong = _another_file(
+            url,
+            _hash(path, _algorithm(known)),
+            known,
+            "Try again; if it stays so, the file at its source has changed.",
+        )
+        path.unlink()
+        raise wrong from error
+    except OSError:
+        raise
+    except Exception as error:  # so it tells that there is no answer
+        raise ConnectionError(str(error)) from error
+    return Path(found)
 
 
 @contextmanager
@@ -159,25 +185,25 @@ def _next_chunk(response: HTTPResponse) -> bytes:
         return response.read(CHUNK_BYTES)
 
 
-def _check(
-    path: Path, known: str | None, download: Download | None = None
-) -> None:
+def _check(path: Path, known: str | None) -> None:
     """Raise unless a file has the hash that it must have."""
-    if known is None:
-        return
-    found = _hash(path, "md5" if len(known) == 32 else "sha256")
-    if found == known:
-        return
-    where = download.url if download else repr(str(path))
-    way_out = (
-        "Try again; if it stays so, the file at its source has changed."
-        if download
-        else "Remove it to download it anew."
-    )
-    raise ValueError(
+    found = known and _hash(path, _algorithm(known))
+    if found != known:
+        way_out = "Remove it to download it anew."
+        raise _another_file(repr(str(path)), found, known, way_out)
+
+
+def _another_file(
+    where: str, found: str | None, known: str | None, way_out: str
+) -> ValueError:
+    return ValueError(
         "The file must be the one that is known. Received: "
         f"{where} with hash {found} instead of {known}. {way_out}"
     )
+
+
+def _algorithm(known: str | None) -> str:
+    return "md5" if known is not None and len(known) == 32 else "sha256"
 
 
 def _hash(path: Path, algorithm: str) -> str:

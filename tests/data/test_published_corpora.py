@@ -30,12 +30,16 @@ SHA256 = hashlib.sha256(DATA).hexdigest()
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Serves `files`, breaks off after `limit` bytes, counts requests."""
+    """Serves `files`, breaks off after `limit` bytes, counts requests.
+
+    After `most` of them it has no file any more.
+    """
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
         self.files = {}
         self.limit = None
+        self.most = None
         self.ranges = True
         self.requests = []
 
@@ -48,7 +52,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         wanted = self.headers.get("Range")
         self.server.requests.append((self.path, wanted))
         data = self.server.files.get(self.path[1:])
-        if data is None:
+        most = self.server.most
+        if data is None or (most and len(self.server.requests) > most):
             self.send_error(404)
             return
         start = 0
@@ -143,6 +148,21 @@ def test_wrong_file_is_refused_and_leaves_nothing(server, tmp_path):
     server.files["a.bin"] = DATA[:-1] + b"x"
     download = Download(server.url("a.bin"), "a.bin", SHA256)
     with pytest.raises(ValueError, match=f"instead of {SHA256}"):
+        fetch(download, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_wrong_rest_is_fetched_anew_from_its_beginning(server, tmp_path):
+    """The file has changed since; `get_file` of Keras finds it out."""
+    server.files["a.bin"] = DATA
+    (tmp_path / ".a.bin.partial").write_bytes(b"older")
+    download = Download(server.url("a.bin"), "a.bin", SHA256)
+    assert fetch(download, tmp_path).read_bytes() == DATA
+    assert [wanted for _, wanted in server.requests] == ["bytes=5-", None]
+    (tmp_path / "a.bin").unlink()
+    server.files["a.bin"] = b"x" + DATA[1:]
+    server.most = len(server.requests) + 1
+    with pytest.raises(ConnectionError, match="URL fetch failure"):
         fetch(download, tmp_path)
     assert not list(tmp_path.iterdir())
 
