@@ -6,6 +6,8 @@ import pytest
 
 from keras_txl.cli.arguments import check_model_size
 
+pytestmark = pytest.mark.backend("tensorflow")  # no tensor in it
+
 
 @pytest.mark.parametrize(
     ("width", "heads", "told"),

@@ -9,6 +9,8 @@ from keras_txl.cli.lost_interrupts import raise_lost_interrupt
 from keras_txl.cli.lost_interrupts import remembered_interrupts
 from keras_txl.cli.progress import progress_bar
 
+pytestmark = pytest.mark.backend("tensorflow")  # no tensor in it
+
 
 class _InterruptedWhenFinalized:
     def __del__(self) -> None:

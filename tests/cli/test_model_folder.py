@@ -4,6 +4,8 @@ import pytest
 
 from keras_txl.cli.model_folder import find_model
 
+pytestmark = pytest.mark.backend("tensorflow")  # no tensor in it
+
 
 def test_a_preset_folder_and_an_output_folder_are_found(tmp_path):
     (tmp_path / "preset").mkdir()

@@ -12,6 +12,8 @@ import keras_txl
 from keras_txl.cli.output_folder import check_output
 from keras_txl.export.staging import staged_folder
 
+pytestmark = pytest.mark.backend("tensorflow")  # no tensor in it
+
 
 def names(folder):
     return sorted(path.name for path in folder.iterdir())

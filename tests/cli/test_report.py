@@ -9,6 +9,8 @@ from keras_txl.cli.report import printable
 from keras_txl.cli.report import write_report
 from tests.cli.test_memory_table import table
 
+pytestmark = pytest.mark.backend("tensorflow")  # no tensor in it
+
 HISTORY = [
     {"step": 10, "seconds": 1.0, "loss": 3.0, "val_loss": None},
     {"step": 20, "seconds": 2.0, "loss": 2.0, "val_loss": 2.5},

@@ -9,6 +9,8 @@ from keras_txl.cli.training_choices import TrainingChoices
 from keras_txl.cli.training_choices import add_training_choices
 from keras_txl.cli.training_choices import training_choices
 
+pytestmark = pytest.mark.backend("tensorflow")  # no tensor in it
+
 
 def parse(*arguments):
     parser = argparse.ArgumentParser()

@@ -15,6 +15,8 @@ from keras_txl.cli.training_plan import TrainingPlan
 from keras_txl.cli.training_plan import needs_timing
 from keras_txl.cli.training_plan import steps_in
 
+pytestmark = pytest.mark.backend("tensorflow")  # no tensor in it
+
 
 @given(st.integers(1, 10**6))
 def test_the_slices_hold_every_step(steps):

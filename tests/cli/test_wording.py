@@ -1,6 +1,10 @@
 """Numbers with their nouns."""
 
+import pytest
+
 from keras_txl.cli.wording import counted
+
+pytestmark = pytest.mark.backend("tensorflow")  # no tensor in it
 
 
 def test_one_is_no_plural_and_thousands_are_marked():

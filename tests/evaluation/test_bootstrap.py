@@ -8,6 +8,8 @@ import pytest
 from keras_txl.evaluation import StreamEvaluation
 from keras_txl.evaluation import bootstrap_difference
 
+pytestmark = pytest.mark.backend("tensorflow")  # no tensor in it
+
 
 def evaluation(nats, targets=None):
     nats = np.asarray(nats, "float64")

@@ -9,6 +9,8 @@ import pytest
 from keras_txl.evaluation import score_texts
 from keras_txl.tokenizers import TransformerXLByteTokenizer
 
+pytestmark = pytest.mark.backend("tensorflow")  # no tensor in it
+
 TEXTS = ["été à Rome", "a b", "x", ""]
 
 

@@ -1,10 +1,13 @@
 """Text that comes token by token is the whole text, uncut."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_txl.generation import IncrementalText
 from keras_txl.tokenizers import TransformerXLByteTokenizer
+
+pytestmark = pytest.mark.backend("tensorflow")  # no tensor in it
 
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 detokenize = TransformerXLByteTokenizer().detokenize

@@ -12,6 +12,9 @@ import pytest
 import keras_txl
 from keras_txl.cli.main import main
 
+# What the verbs do on each backend: test_cli.py.
+pytestmark = pytest.mark.backend("tensorflow")
+
 VERBS = ["quickstart", "train", "evaluate", "generate", "score", "inspect"]
 VERBS += ["compare"]
 

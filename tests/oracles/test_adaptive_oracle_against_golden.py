@@ -11,6 +11,8 @@ from tests.oracles.adaptive_oracle import token_losses
 from tests.oracles.model_oracle import run_model
 from tests.tolerances import assert_close
 
+pytestmark = pytest.mark.backend("tensorflow")  # no tensor in it
+
 
 @pytest.mark.parametrize("name", golden.ADAPTIVE)
 def test_oracle_repeats_losses_and_hidden_states(name):

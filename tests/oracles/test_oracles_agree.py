@@ -9,6 +9,8 @@ from tests.oracles import golden
 from tests.oracles.model_oracle import run_model
 from tests.tolerances import assert_close
 
+pytestmark = pytest.mark.backend("tensorflow")  # no tensor in it
+
 
 @pytest.mark.parametrize("name", ["hf_default", "hf_same_length_clamp"])
 def test_scores_and_mask_repeat_the_golden_attention(name):

@@ -8,6 +8,8 @@ import pytest
 
 import keras_txl
 
+pytestmark = pytest.mark.backend("tensorflow")  # Keras loads its own
+
 HEAVY = {
     "jax",
     "keras",
