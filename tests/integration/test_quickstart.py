@@ -106,11 +106,13 @@ def test_the_run_can_be_repeated_as_the_report_says(output, corpus, tmp_path):
 
 
 @pytest.mark.slow
+# Ctrl-C reaches `train` on each: test_cli.py.
+@pytest.mark.backend("tensorflow")
 def test_an_interrupted_run_leaves_nothing(corpus, tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-m", "keras_txl.cli.main", "quickstart"]
         + ["--corpus", str(corpus), "--output", str(tmp_path / "out")]
-        + ["--minutes", "9", *SIZES],
+        + ["--minutes", "3", *SIZES],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -125,7 +127,7 @@ def test_an_interrupted_run_leaves_nothing(corpus, tmp_path):
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     finally:
-        process.kill()  # else a run of nine minutes goes on beside the tests
+        process.kill()  # else a run of three minutes goes on beside the tests
     assert process.returncode == 130, err
     assert "interrupted" in err
     assert "Traceback" not in err

@@ -16,7 +16,7 @@ from tests.tolerances import assert_close
 ROOT = Path(__file__).resolve().parents[2]
 DEVICES_OF_JAX = "--xla_force_host_platform_device_count"
 
-pytestmark = pytest.mark.backend("tensorflow", "jax")
+pytestmark = [pytest.mark.backend("tensorflow", "jax"), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,8 @@ from tests.integration.test_scripts import run_script
 
 KILLS = 10
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
