@@ -1,12 +1,13 @@
 """The README is run: its Python, its commands, its links."""
 
 import re
-import subprocess
-import sys
-from functools import cache
+import shlex
 from pathlib import Path
 
 import pytest
+
+from keras_txl.cli.main import main
+from tests.integration.cli_run import SIZES
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
@@ -17,29 +18,11 @@ def blocks(language):
 
 
 def commands():
-    """The `keras-txl` calls of the README, each as its list of words."""
-    parts = [
-        part.strip()
-        for block in blocks("bash")
-        for part in re.split(r"\n|&&", block)
-    ]
+    """The `keras-txl` calls under "On the command line" and "Deploy"."""
+    found = [shlex.split(line) for line in "".join(blocks("bash")).split("\n")]
     return [
-        re.sub(r'"[^"]*"', "TEXT", part).split()[1:]
-        for part in parts
-        if part.startswith(".venv/bin/keras-txl")
+        words[1:] for words in found if words[:1] == [".venv/bin/keras-txl"]
     ]
-
-
-@cache
-def help_of(*verb):
-    done = subprocess.run(
-        [sys.executable, "-m", "keras_txl.cli.main", *verb, "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
-    )
-    return done.stdout
 
 
 def test_python_blocks_run_in_order(tmp_path, monkeypatch, capsys):
@@ -52,13 +35,33 @@ def test_python_blocks_run_in_order(tmp_path, monkeypatch, capsys):
     assert "Ships" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("words", commands(), ids=" ".join)
-def test_commands_and_their_options_exist(words):
-    # `export` has a verb for each target.
-    text = help_of(*words[: 2 if words[0] == "export" else 1])
-    for word in words:
-        if word.startswith("--"):
-            assert word in text
+@pytest.mark.slow
+@pytest.mark.backend("tensorflow")  # the verbs are tested on each
+def test_commands_run_in_order_and_print_what_is_shown(
+    tmp_path, monkeypatch, capsys
+):
+    """With a smaller model of a smaller text than the standard library."""
+    monkeypatch.chdir(tmp_path)
+    Path("texts").mkdir()
+    for number in range(30):
+        text = f"def main({number}):\n    return {number}\n" * 9
+        (tmp_path / "texts" / f"{number}.py").write_text(text)
+    Path("some.py").write_text(text)
+    for words in commands():
+        if words[0] == "train":
+            words[words.index("stdlib")] = "texts"
+            words[words.index("--steps") + 1] = "3"
+            words += SIZES
+        assert main(words) == 0, words
+    printed = " ".join(capsys.readouterr().out.split())
+    *lines, text = "".join(blocks("text")).splitlines()
+    assert text.startswith("def main(") and "def main(" in printed
+    for line in lines:  # with other figures
+        shown = re.escape(" ".join(line.partition("...")[0].split()))
+        shown = re.sub(r"\d+\\\.\d+", r"[\\d.,]+", shown)
+        assert re.search(shown, printed), line
+    assert (tmp_path / "served" / "model").is_dir()
+    assert (tmp_path / "model_onnx").is_dir()
 
 
 def test_there_is_one_command_to_install_and_one_to_test():
