@@ -8,6 +8,8 @@ from typing import Any
 
 from keras_txl.export.generate_signature import GENERATE
 from keras_txl.export.generate_signature import GenerateSignature
+from keras_txl.export.operations import check_operations
+from keras_txl.export.operations import foreign_operations
 from keras_txl.export.serving_files import write_warmup
 from keras_txl.export.session_signature import SESSION
 from keras_txl.export.session_signature import SessionSignature
@@ -15,7 +17,6 @@ from keras_txl.export.signatures import StreamSignatures
 from keras_txl.export.signatures import graph_function
 from keras_txl.export.text_signature import GENERATE_TEXT
 from keras_txl.export.text_signature import GenerateTextSignature
-from keras_txl.export.text_signature import foreign_operations
 
 PROMPT_LENGTHS = (6, 1, 3)
 """Tokens of the prompts of the check of `generate_text`."""
@@ -151,6 +152,8 @@ def _save(
         name: function.get_concrete_function()
         for name, function in functions.items()
     }
+    for name, function in concrete.items():
+        check_operations(name, function, apart=default == "generate_text")
     module = tf.Module()
     captured = (v for function in concrete.values() for v in function.variables)
     module.weights = list({id(v): v for v in captured}.values())

@@ -96,23 +96,3 @@ def _without(tokens: Any, special: Sequence[int | None]) -> Any:
         if token is not None:
             tokens = tf.ragged.boolean_mask(tokens, tokens != token)
     return tokens
-
-
-def foreign_operations(function: Any) -> list[str]:
-    """Operations of a traced function that TensorFlow itself has not."""
-    import tensorflow as tf
-
-    return sorted(
-        name
-        for name in operations(function.graph.as_graph_def())
-        if not hasattr(tf.raw_ops, name)
-    )
-
-
-def operations(graph: Any) -> set[str]:
-    """Names of the operations of a graph and of the functions in it."""
-    nodes = list(graph.node)
-    for function in graph.library.function:
-        nodes += function.node_def
-    functions = {f.signature.name for f in graph.library.function}
-    return {node.op for node in nodes} - functions

@@ -14,12 +14,14 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.python.framework import op_def_registry
 
 import keras_txl
+from keras_txl.export import operations
 from keras_txl.export import read_manifest
 from keras_txl.export.check import check_segments
 from keras_txl.export.check import expected_values
-from keras_txl.export.text_signature import operations
+from keras_txl.export.saved_model_files import write_saved_model
 
 pytestmark = pytest.mark.backend("tensorflow")
 
@@ -119,14 +121,62 @@ def test_manifest_and_signatures_agree(exported, meta_graph):
             }
 
 
-def test_every_operation_is_tensorflows_own(meta_graph):
-    """No custom operation, none of XLA, none that calls Python."""
+def test_every_operation_is_listed(meta_graph):
+    """Those of the file: of the signatures, and what makes their weights."""
     listed = {op.name for op in meta_graph.meta_info_def.stripped_op_list.op}
-    found = operations(meta_graph.graph_def)
+    found = operations.operations(meta_graph.graph_def)
     assert len(found) > 50
-    for name in listed | found:
-        assert hasattr(tf.raw_ops, name), name
-        assert "Xla" not in name and not name.startswith("Py")
+    known = operations.COMPUTATION | operations.TEXT | operations.SESSION
+    assert (found | listed) - operations.LOADING <= known
+
+
+def test_no_listed_operation_writes_or_asks_for_anything():
+    """Of those that are stateful by TensorFlow, each is known by name."""
+    stateful = {
+        "COMPUTATION": {"Assert", "If", "ReadVariableOp"}
+        | {"StatefulPartitionedCall", "While"},
+        "TEXT": {"LookupTableFindV2", "LookupTableSizeV2"},
+        "SESSION": {"ResourceGather", "ResourceScatterNdUpdate"},
+    }
+    for name, expected in stateful.items():
+        found = {
+            each
+            for each in getattr(operations, name)
+            if op_def_registry.get(each).is_stateful
+        }
+        assert found == expected, name
+    sets = [getattr(operations, name) for name in (*stateful, "LOADING")]
+    sets.append(operations.TEXT_LIBRARY)
+    assert len(frozenset().union(*sets)) == sum(map(len, sets))
+
+
+VARIABLE = tf.Variable([1.0])
+FORBIDDEN = {
+    "PyFunc": lambda x: tf.numpy_function(np.tanh, [x], tf.float32),
+    "RandomUniform": lambda x: x + tf.random.uniform([]),
+    "AssignVariableOp": VARIABLE.assign,
+    "ReadFile": lambda x: tf.io.read_file("weights"),
+    "ResourceGather": lambda x: VARIABLE.sparse_read([0]),
+    "StringLength": lambda x: tf.strings.length(tf.as_string(x)),
+}
+
+
+@pytest.mark.parametrize("name", FORBIDDEN)
+def test_another_operation_is_refused_by_name(name):
+    function = tf.function(lambda x: FORBIDDEN[name](x), autograph=False)
+    concrete = function.get_concrete_function(tf.TensorSpec([1]))
+    with pytest.raises(ValueError, match=f"{name}.* in step"):
+        operations.check_operations("step", concrete)
+
+
+def test_an_exporter_refuses_what_a_server_cannot_run(make_lm, tmp_path):
+    def activation(x):
+        return tf.nn.relu(x) * tf.random.uniform([], 0.9, 1.1)
+
+    lm = make_lm(num_layers=1, memory_length=0, activation=activation)
+    with pytest.raises(ValueError, match="RandomUniform in step"):
+        write_saved_model(lm, str(tmp_path), 0, "float32", None, [])
+    assert not list(tmp_path.iterdir())
 
 
 def test_both_loaders_equal_keras_in_a_process_without_it(exported, tmp_path):

@@ -1,6 +1,7 @@
 """Requests of several clients as one call (`export/serving/`)."""
 
 import importlib.util
+import threading
 from itertools import accumulate
 
 import numpy as np
@@ -10,12 +11,17 @@ pytestmark = pytest.mark.backend("tensorflow")
 
 
 @pytest.fixture(scope="module")
-def run_joined(repository):
+def joined_requests(repository):
     path = repository / "export" / "serving" / "joined_requests.py"
     spec = importlib.util.spec_from_file_location("joined_requests", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.run_joined
+    return module
+
+
+@pytest.fixture
+def run_joined(joined_requests):
+    return joined_requests.run_joined
 
 
 class RunningSum:
@@ -88,3 +94,25 @@ def test_nobody_is_refused_for_another(run_joined):
     assert str(answers[1]) == "nine"
     assert [answers[0]["logits"][0, 0], answers[2]["logits"][0, 0]] == [1, 2]
     assert run.rows == [3, 1, 1, 1]
+
+
+def test_those_that_wait_meanwhile_run_together(joined_requests):
+    """Of one signature, and no more than may be."""
+    run, calls = RunningSum(), []
+    arrived, go_on = threading.Event(), threading.Event()
+
+    def call(name, inputs):
+        calls.append((name, len(inputs["token_ids"])))
+        arrived.set()
+        assert go_on.wait(60)
+        return run(inputs)
+
+    waiting = joined_requests.RequestQueue(call, (ValueError,), 3)
+    answers = [waiting.put("step", request([1]))]
+    assert arrived.wait(60)
+    for name in ("step", "score", "step", "step", "step"):
+        answers.append(waiting.put(name, request([len(answers)] * 2)))
+    go_on.set()
+    found = [answer.result(60)["new_memory"].item() for answer in answers]
+    assert found == [1, 2, 4, 6, 8, 10]
+    assert calls == [("step", 1), ("step", 3), ("score", 1), ("step", 1)]
