@@ -10,10 +10,11 @@ is the file in this process, without a server; `together` is the same with the
 rows of all sessions in one call: what joining waiting requests can reach at
 most. `grpc` and `rest` speak TensorFlow Serving's protocols to a double of it
 (tests/export/server_double.py): they time protocol and model, not its program.
-The others are the recipes under export/serving, over HTTP. All servers run in
-another process on the same machine. `sequences` is memory in Triton, by
-sequence; with memory of the client, `triton` cannot join. The others join
-requests that wait, and with `-alone` behind their names they do not.
+The others are the recipes under export/serving, over HTTP, `kserve-v1` by the
+protocol that has numbers as text. All servers run in another process on the
+same machine. `triton` has memory of the client, `sequences` keeps it in Triton,
+by sequence. Servers join requests that wait, and with `-alone` behind their
+names they do not.
 
 Each cell is measured for some seconds. Cells of servers that were not asked
 for stay in the results file, and the table of docs/guides is written anew.
@@ -59,7 +60,10 @@ SERVERS = {
     "rest-alone": "tensorflow",
     "kserve": "kserve",
     "kserve-alone": "kserve",
+    "kserve-v1": "kserve",
+    "kserve-v1-alone": "kserve",
     "triton": "pytriton",
+    "triton-alone": "pytriton",
     "sequences": "pytriton",
     "sequences-alone": "pytriton",
 }
@@ -179,8 +183,9 @@ def running(name: str, folder: Path, scratch: Path) -> Iterator[Any]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    kind, _, alone = name.partition("-")
-    words = server_words(kind, folder, scratch / name, port, 1 if alone else 64)
+    kind = name.removesuffix("-alone")
+    most = 64 if name == kind else 1
+    words = server_words(kind, folder, scratch / name, port, most)
     process = subprocess.Popen(
         [sys.executable, *map(str, words)],
         env=environment(),
@@ -202,6 +207,8 @@ def running(name: str, folder: Path, scratch: Path) -> Iterator[Any]:
             yield serving.TensorFlowServingRest(address, "bench")
         elif kind == "kserve":
             yield serving.KServeV2(address, "bench")
+        elif kind == "kserve-v1":
+            yield serving.KServeV1(address, "bench")
         else:
             yield StepOnly(serving.KServeV2(address, "bench"), memory)
     finally:
@@ -225,7 +232,7 @@ def server_words(
     if kind in ("grpc", "rest"):
         double = ROOT / "tests" / "export" / "server_double.py"
         return [double, kind, folder, port, most]
-    if kind == "kserve":
+    if kind in ("kserve", "kserve-v1"):
         words: list[Any] = [RECIPES / "kserve_server.py", folder]
         words += ["--name", "bench", "--enable_grpc", "false"]
         words += ["--http_port", port]

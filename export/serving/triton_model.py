@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import triton_python_backend_utils as pb_utils
+from joined_requests import RequestQueue
 from joined_requests import run_joined
 
 
@@ -30,14 +31,35 @@ class TritonPythonModel:
         self.inputs = [one["name"] for one in config["input"]]
         self.outputs = [one["name"] for one in config["output"]]
         self.memories: dict[int, dict[str, Any]] = {}
+        self.refusals = (tf.errors.InvalidArgumentError, TypeError, LookupError)
+        if not self.keeps_memory:
+            most_requests = int(parameters["most_requests"])
+            self.queue = RequestQueue(self._call, self.refusals, most_requests)
 
-    def execute(self, requests: list[Any]) -> list[Any]:
-        """Answer the requests that Triton has joined."""
+    def execute(self, requests: list[Any]) -> list[Any] | None:
+        """Answer the requests of sequences that Triton has joined.
+
+        Those with memory of the client come one at a time: they wait here
+        while others run, and are answered when they are done.
+        """
+        if not self.keeps_memory:
+            for request in requests:
+                self._wait(request)
+            return None
         asked = [self._asked(request) for request in requests]
-        refusals = (self.tf.errors.InvalidArgumentError, TypeError, LookupError)
-        found = run_joined(self._step, asked, refusals)
+        found = run_joined(self._step, asked, self.refusals)
         answers = zip(requests, found, strict=True)
         return [self._answer(request, outputs) for request, outputs in answers]
+
+    def _wait(self, request: Any) -> None:
+        sender = request.get_response_sender()
+        last = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+
+        def send(future: Any) -> None:
+            found = future.exception() or future.result()
+            sender.send(self._answer(request, found), last)
+
+        self.queue.put("step", self._asked(request)).add_done_callback(send)
 
     def _asked(self, request: Any) -> dict[str, Any]:
         inputs = {name: _input(request, name) for name in self.inputs}

@@ -14,9 +14,11 @@ models:
   server, and what was lost must not be sent again. A sequence that never ends
   keeps its memory until then.
 
-Requests of sequences that wait run together. Those with memory of the client
-run one at a time: where Triton joins requests, it knows no tensors that have a
-number for each row and nothing else, such as `token_length`.
+Requests that wait run together. Triton joins those of sequences. Those with
+memory of the client it cannot, for where it joins requests it knows no tensors
+that have a number for each row and nothing else, such as `token_length`; so
+`triton_model.py` lets them wait and answers them as they are done, which needs
+a Triton of July 2024 or newer.
 
 With `--onnx FOLDER` (of `keras-txl export onnx ... --flavour hidden`) a third
 one, `NAME_onnx`, is for Triton's ONNX backend, whose implicit state carries
@@ -105,12 +107,13 @@ def write_model(folder: Path, config: str, *files: Path) -> None:
 
 
 def write_python_model(
-    place: Path, folder: Path, signature: str, body: str, most_rows: int
+    place: Path, folder: Path, signature: str, body: str, most: int
 ) -> None:
-    """Write a model of the Python backend."""
+    """Write a model of the Python backend; `most` requests run together."""
     parameters = {
         "folder": str(folder.absolute()),
         "signature": signature,
+        "most_requests": str(most),
         # The backend's Python does not read PYTHONPATH.
         "python_path": ":".join(path for path in sys.path if path),
     }
@@ -118,6 +121,8 @@ def write_python_model(
         f'parameters {{ key: "{key}" value {{ string_value: "{value}" }} }}\n'
         for key, value in parameters.items()
     )
+    # Requests with memory of the client have any number of rows.
+    most_rows = most if signature == "session" else 0
     head = f'backend: "python"\nmax_batch_size: {most_rows}\n'
     here = Path(__file__).parent
     write_model(place, head + body + told, here / "joined_requests.py")
@@ -135,7 +140,7 @@ def main() -> None:
         "--most-requests",
         type=int,
         default=64,
-        help="of sequences that run together (default: 64)",
+        help="that run together; 1 runs each alone (default: 64)",
     )
     options = parser.parse_args()
     if options.most_requests < 1:
@@ -148,7 +153,9 @@ def main() -> None:
     body = tensors("input", step["inputs"], [-1])
     body += tensors("output", step["outputs"], [-1])
     place = options.repository / name
-    write_python_model(place, options.folder, "step", body, 0)
+    write_python_model(
+        place, options.folder, "step", body, options.most_requests
+    )
 
     body = tensors("input", ids, []) + tensors("output", logits, [])
     body += SEQUENCE.replace("BODY", CONTROLS)

@@ -1,8 +1,10 @@
 """Triton's server, from the wheel nvidia-pytriton, over sockets."""
 
+import json
 import os
 import subprocess
 import sys
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -62,6 +64,69 @@ def served(models):
     server.kill()
 
 
+def test_triton_reads_what_each_configuration_means(served):
+    """It parses them as its own protocol buffers, and answers in JSON."""
+
+    def read(model):
+        url = f"{served[1]}/v2/models/{model}/config"
+        with urllib.request.urlopen(url) as answer:
+            return json.loads(answer.read())
+
+    def told(tensors):
+        return {
+            one["name"]: (one["data_type"], list(map(int, one["dims"])))
+            for one in tensors
+        }
+
+    ids = {"token_ids": ("TYPE_INT32", [-1])}
+    memory = {
+        "memory": ("TYPE_FP32", [-1, 2, M, 8]),
+        "memory_length": ("TYPE_INT32", [-1]),
+    }
+    config = read("tiny")
+    assert (config["backend"], config["max_batch_size"]) == ("python", 0)
+    assert told(config["input"]) == {
+        "token_ids": ("TYPE_INT32", [-1, -1]),
+        "token_length": ("TYPE_INT32", [-1]),
+        **memory,
+    }
+    assert told(config["output"]) == {
+        "logits": ("TYPE_FP32", [-1, -1, 256]),
+        **{f"new_{name}": spec for name, spec in memory.items()},
+    }
+    assert "sequence_batching" not in config
+
+    config = read("tiny_session")
+    assert (config["backend"], config["max_batch_size"]) == ("python", 64)
+    assert told(config["input"]) == ids
+    assert config["input"][0]["allow_ragged_batch"]
+    assert told(config["output"]) == {"logits": ("TYPE_FP32", [-1, 256])}
+    sequences = config["sequence_batching"]
+    assert not sequences.get("state")
+    assert {
+        (one["name"], kind["kind"])
+        for one in sequences["control_input"]
+        for kind in one["control"]
+    } == {
+        ("START", "CONTROL_SEQUENCE_START"),
+        ("END", "CONTROL_SEQUENCE_END"),
+        ("CORRID", "CONTROL_SEQUENCE_CORRID"),
+    }
+
+    config = read("tiny_onnx")
+    assert config["backend"] == "onnxruntime"
+    assert set(told(config["input"])) == {"token_ids", "token_length"}
+    sequences = config["sequence_batching"]
+    assert not sequences.get("control_input")
+    states = {one["input_name"]: one for one in sequences["state"]}
+    assert "memory_length" in states and len(states) > 1
+    for name, state in states.items():
+        assert state["output_name"] == f"new_{name}"
+        (first,) = state["initial_state"]
+        assert first["zero_data"]
+        assert told([{**state, "name": name}]) == told([first])
+
+
 def test_sessions_of_the_client_equal_keras(exported, served):
     expected = expected_values(exported[0], M)
     server = KServeV2(served[1], "tiny")
@@ -87,6 +152,7 @@ class StepOnly:
 
 
 def test_fifty_sessions_do_not_mix_and_outlive_the_server(exported, served):
+    """Of unequal lengths, and those that wait run together."""
     process, address = served
     server = StepOnly(KServeV2(address, "tiny"))
     streams = streams_of(50)
