@@ -1,10 +1,15 @@
 // Runs signatures through the loader that TensorFlow Serving uses.
 //
-//     load_saved_model FOLDER
+//     load_saved_model FOLDER < segments
 //
-// Prints the logits of a step, then what the graph says to bad requests.
+// Each line of the input is a segment: number of the session, rows, length, the
+// token ids and the length of each row. Prints the logits, the memory and its
+// lengths, which it feeds back to the session's next segment. Then it prints
+// what the graph says to bad requests.
 
 #include <cstdio>
+#include <cstdlib>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,6 +61,50 @@ static Tensors Step(Tensor memory, int length) {
           {"memory_length", Ints({2}, {length, 0})}};
 }
 
+static std::vector<int> Read(int count) {
+  std::vector<int> numbers(count);
+  for (int& number : numbers) {
+    if (std::scanf("%d", &number) != 1) std::exit(1);
+  }
+  return numbers;
+}
+
+template <typename T>
+static void Print(const Tensor& tensor) {
+  const auto flat = tensor.flat<T>();
+  for (int i = 0; i < flat.size(); ++i) std::printf("%.9g ", double(flat(i)));
+  std::printf("\n");
+}
+
+static bool ReadStreams() {
+  std::map<int, std::vector<Tensor>> memories;  // of each session
+  std::vector<Tensor> results;
+  int session, rows, length;
+  while (std::scanf("%d %d %d", &session, &rows, &length) == 3) {
+    const Tensor ids = Ints({rows, length}, Read(rows * length));
+    const Tensor lengths = Ints({rows}, Read(rows));
+    auto& memory = memories[session];
+    if (memory.empty() &&
+        !Run("initial_memory", {{"rows", lengths}},
+             {"memory", "memory_length"}, &memory).ok()) {
+      return false;
+    }
+    const Tensors inputs = {{"token_ids", ids},
+                            {"token_length", lengths},
+                            {"memory", memory[0]},
+                            {"memory_length", memory[1]}};
+    if (!Run("step", inputs, {"logits", "new_memory", "new_memory_length"},
+             &results).ok()) {
+      return false;
+    }
+    memory = {results[1], results[2]};
+    Print<float>(results[0]);
+    Print<float>(results[1]);
+    Print<int>(results[2]);
+  }
+  return true;
+}
+
 int main(int, char** arguments) {
   const auto status = tensorflow::LoadSavedModel(
       tensorflow::SessionOptions(), tensorflow::RunOptions(), arguments[1],
@@ -64,18 +113,11 @@ int main(int, char** arguments) {
     std::printf("%s\n", std::string(status.message()).c_str());
     return 1;
   }
+  if (!ReadStreams()) return 1;
   std::vector<Tensor> results;
   auto ran = Run("initial_memory", {{"rows", Ints({2}, {1, 1})}},
                  {"memory", "memory_length"}, &results);
   const Tensor memory = results.at(0);
-  ran = Run("step", Step(memory, 0), {"logits", "new_memory_length"},
-            &results);
-  const auto logits = results.at(0).flat<float>();
-  for (int i = 0; i < logits.size(); ++i) std::printf("%.9g ", logits(i));
-  std::printf("\n");
-  const auto lengths = results.at(1).flat<int>();
-  std::printf("%d %d\n", lengths(0), lengths(1));
-
   const auto shape = memory.shape();
   Tensor shorter = Zeros({2, shape.dim_size(1), shape.dim_size(2) - 1,
                           shape.dim_size(3)});

@@ -10,8 +10,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_txl.export.check import SESSIONS
+from keras_txl.export.check import expected_values
+from keras_txl.export.check import replay
+
 pytestmark = pytest.mark.backend("tensorflow")
 
+M = 6
 SOURCE = Path(__file__).with_name("load_saved_model.cc")
 
 
@@ -32,20 +37,47 @@ def program(tmp_path_factory):
     return path
 
 
+def names():
+    """`start` of `replay`: a session's state is its name."""
+    left = iter(SESSIONS)
+    return lambda rows: next(left)
+
+
 def test_the_native_loader_equals_keras_and_refuses(exported, program):
     lm, folder = exported
+    expected = expected_values(lm, M)
+    numbers = {name: number for number, name in enumerate(SESSIONS)}
+    asked = []
+
+    def ask(inputs, name):
+        """Note a segment; the program answers to all of them."""
+        ids, length = inputs["token_ids"], inputs["token_length"]
+        words = [numbers[name], *ids.shape, *ids.flat, *length]
+        asked.append(" ".join(map(str, words)))
+        return {}, name
+
+    replay(expected, names(), ask, 1e-5, "native loader")
     done = subprocess.run(
-        [program, folder], capture_output=True, text=True, check=True
+        [program, folder],
+        input="\n".join(asked),
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    logits, lengths, *told = done.stdout.splitlines()
-    x = {
-        "token_ids": np.array([[1, 2, 3], [4, 5, 6]]),
-        "padding_mask": np.array([[True] * 3, [True, True, False]]),
-    }
-    expected, _ = lm.step(x, lm.initial_memory(2))
-    found = np.array(logits.split(), "float32").reshape(expected.shape)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
-    assert lengths == "3 2"
+    lines = iter(done.stdout.splitlines())
+
+    def answer(inputs, name):
+        logits, memory, length = (next(lines).split() for _ in range(3))
+        rows, tokens = inputs["token_ids"].shape
+        return {
+            "logits": np.array(logits, "float32").reshape(rows, tokens, -1),
+            "memory": np.array(memory, "float32").reshape(rows, 2, M, -1),
+            "memory_length": np.array(length, "int32"),
+        }, name
+
+    errors = replay(expected, names(), answer, 1e-5, "native loader")
+    assert len(errors) == 3
+    told = list(lines)
     for message, start in zip(
         told,
         (
