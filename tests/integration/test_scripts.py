@@ -81,9 +81,11 @@ def test_word_model_is_trained_by_the_command_line_alone(tmp_path):
     lines = " = The Ship = \n \n The ship sailed , and on . \n" * 90
     rare = "".join(f" word{number} \n" for number in range(6000))
     text.write_text(lines + rare)  # more words than the cutoffs
+    test = tmp_path / "test.txt"
+    test.write_text(lines[:900])
     output = run_script(
         "examples/wikitext_word_model.py",
-        *("--train", text, "--test", text, "--steps", 24),
+        *("--train", text, "--test", test, "--steps", 6),
         *("--output", tmp_path / "out"),
     )
     assert output.count("$ keras-txl ") == 5
