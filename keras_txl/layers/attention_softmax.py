@@ -3,6 +3,10 @@
 Axes: B rows, N heads, T segment, S keys.
 """
 
+import functools
+from collections.abc import Sequence
+
+import keras
 from keras import ops
 
 from keras_txl.aliases import Tensor
@@ -53,3 +57,48 @@ def masked_softmax(
     scores = cap_logits(at_least_float32(scores), logit_cap)
     scores = ops.where(mask, scores, ops.cast(-1e30, scores.dtype))
     return ops.cast(ops.softmax(scores, axis=-1), dtype)
+
+
+def masked_exponentials(
+    scores: Sequence[Tensor],
+    masks: Sequence[Tensor],
+    logit_cap: float | None = None,
+) -> tuple[list[Tensor], Tensor | None]:
+    """`masked_softmax` over keys in parts, before the division by the sum.
+
+    Each part has sums of its own, added last: keys that are all hidden add
+    zeros. The division is left to the caller, who has less to divide once the
+    values are weighed. Types below float32 are divided here, as their sums
+    could overflow.
+
+    Args:
+        scores: float tensors of shape `(batch, num_heads, segment_length,
+            keys)`.
+        masks: bool tensors that broadcast to them.
+        logit_cap: see `masked_softmax`.
+
+    Returns:
+        Tensors of the shapes and dtype of `scores`, and their sum over all
+        keys of shape `(batch, num_heads, segment_length, 1)`; `None` for
+        tensors that are divided by it.
+    """
+    dtype = keras.backend.standardize_dtype(scores[0].dtype)
+    scores = [cap_logits(at_least_float32(part), logit_cap) for part in scores]
+    scores = [
+        ops.where(mask, part, ops.cast(-1e30, part.dtype))
+        for mask, part in zip(masks, scores, strict=True)
+    ]
+    largest = functools.reduce(
+        ops.maximum,
+        [
+            ops.max(ops.stop_gradient(part), axis=-1, keepdims=True)
+            for part in scores
+        ],
+    )  # (B, N, T, 1)
+    weights = [ops.exp(ops.subtract(part, largest)) for part in scores]
+    total = functools.reduce(
+        ops.add, [ops.sum(part, axis=-1, keepdims=True) for part in weights]
+    )
+    if dtype in ("float32", "float64"):
+        return weights, total
+    return [ops.cast(part / total, dtype) for part in weights], None

@@ -1,16 +1,13 @@
 """Attention by content and by distance (paper 3.3 and Appendix B).
 
-The four terms of the score of query i and key j, in the paper's letters:
-
-    (a) q_i . k_j      content addressing
-    (b) q_i . r_(i-j)  content-dependent position
-    (c) u . k_j        global content bias
-    (d) v . r_(i-j)    global position bias
+Its four terms stand in `attention_scores.py`.
 
 Axes: B rows, T segment, S = M + T keys, N heads, H head width, D hidden width.
 """
 
+import functools
 from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -25,62 +22,17 @@ from keras_txl.layers.attention_biases import RelativeAttentionBiases
 from keras_txl.layers.attention_biases import copy_initializer
 from keras_txl.layers.attention_biases import normal_initializer
 from keras_txl.layers.attention_mask import attention_mask as causal_mask
-from keras_txl.layers.attention_softmax import masked_softmax
+from keras_txl.layers.attention_scores import relative_attention_scores
+from keras_txl.layers.attention_softmax import masked_exponentials
 from keras_txl.layers.distance_encoding import descending_distances
 from keras_txl.layers.distance_encoding import sinusoid
 from keras_txl.layers.head_similarity import head_similarity
+from keras_txl.layers.memory_parts import add_unseen_slot
+from keras_txl.layers.memory_parts import join_keys
+from keras_txl.layers.memory_parts import memory_slots
+from keras_txl.layers.memory_parts import split_keys
 from keras_txl.layers.quantizable import EinsumDense
-from keras_txl.layers.relative_shift import shift_padded
-from keras_txl.layers.relative_shift import weights_by_distance
-
-
-def relative_attention_scores(
-    query: Tensor,
-    key: Tensor,
-    relative_key: Tensor | None = None,
-    content_bias: Tensor | None = None,
-    position_bias: Tensor | None = None,
-    distance_bias: Tensor | None = None,
-) -> Tensor:
-    """Scores of every query and key, terms (a) to (d), over the root of H.
-
-    u and v are added to the query before the product, so (a) and (c) are one
-    product over keys and (b) and (d) one over distances. What is `None` is
-    left out: the ablations of the paper.
-
-    Args:
-        query: float tensor of shape `(batch, segment_length, num_heads,
-            head_dim)`.
-        key: float tensor of shape `(batch, key_length, num_heads, head_dim)`.
-        relative_key: float tensor W_kR R of shape `(key_length, num_heads,
-            head_dim)`, row `r` for distance `key_length - 1 - r`.
-        content_bias: float tensor u of shape `(num_heads, head_dim)`.
-        position_bias: float tensor v of shape `(num_heads, head_dim)`.
-        distance_bias: float tensor of shape `(key_length, num_heads)`, a
-            learned term (d) in place of v.
-
-    Returns:
-        Tensor of shape `(batch, num_heads, segment_length, key_length)`.
-        Entries of keys that come after the query are meaningless and must be
-        masked.
-
-    Reference:
-        Dai et al. 2019 (arXiv 1901.02860), section 3.3.
-    """
-    scale = query.shape[-1] ** -0.5
-    content = ops.multiply(_add(query, content_bias), scale)
-    scores = ops.einsum("btnh,bsnh->bnts", content, key)  # (a) + (c)
-    if relative_key is not None:
-        position = ops.multiply(_add(query, position_bias), scale)
-        relative_key = ops.pad(relative_key, [[1, 0], [0, 0], [0, 0]])
-        by_distance = ops.einsum(
-            "btnh,snh->bnts", position, relative_key
-        )  # (b) + (d), and a column in front
-        if distance_bias is not None:
-            distance_bias = ops.pad(distance_bias, [[1, 0], [0, 0]]) * scale
-            by_distance += ops.transpose(distance_bias)[:, None]  # (N, 1, S+1)
-        scores += shift_padded(by_distance)
-    return scores
+from keras_txl.layers.relative_shift import values_by_distance
 
 
 @keras.saving.register_keras_serializable(package="keras_txl")
@@ -115,6 +67,9 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
             It may only hide keys: `None`, causal, shows the most. A query
             that sees no key gives zeros.
         training: bool. Turns dropout on.
+        memory: float tensor of shape `(batch_size, memory_slots,
+            hidden_dim)` in front of a `context` without memory. `None`: what
+            `context` holds beyond the length of the query.
 
     Returns:
         Float tensor of shape `(batch_size, segment_length, hidden_dim)`.
@@ -176,6 +131,7 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
         context_shape: Any = None,
         relative_encoding_shape: Any = None,
         attention_mask_shape: Any = None,
+        memory_shape: Any = None,
     ) -> None:
         hidden_dim = query_shape[-1]
         heads = (self.num_heads, self.head_dim)
@@ -222,17 +178,24 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
         relative_encoding: Tensor | None = None,
         attention_mask: Tensor | None = None,
         training: bool | None = None,
+        memory: Tensor | None = None,
     ) -> Tensor:
+        length = ops.shape(query)[1]
         context = query if context is None else context
+        if memory is None:
+            slots = ops.shape(context)[1] - length
+            parts = split_keys(context, slots, axis=1)
+        else:
+            slots = ops.shape(memory)[1]
+            parts = [memory, context]
         if attention_mask is None:
-            attention_mask = causal_mask(
-                ops.shape(query)[1], ops.shape(context)[1]
-            )
-        terms = self.distance_terms(context, relative_encoding, training)
+            attention_mask = causal_mask(length, slots + length)
+        keys = ops.zeros((1, slots + length, 1))  # its length is read
+        terms = self.distance_terms(keys, relative_encoding, training, length)
         return self.attend(
             project_tokens(self.query_projection, query),  # (B, T, N, H)
-            project_tokens(self.key_projection, context),  # (B, S, N, H)
-            project_tokens(self.value_projection, context),  # (B, S, N, H)
+            [project_tokens(self.key_projection, part) for part in parts],
+            [project_tokens(self.value_projection, part) for part in parts],
             terms,
             attention_mask,
             training,
@@ -243,6 +206,7 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
         context: Tensor,
         relative_encoding: Tensor | None = None,
         training: bool | None = None,
+        segment_length: int | Tensor | None = None,
     ) -> dict[str, Tensor]:
         """What the distance of a key adds to scores and values.
 
@@ -252,6 +216,8 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
             relative_encoding: float tensor R of shape `(key_length,
                 hidden_dim)`; `None`: sinusoids.
             training: bool.
+            segment_length: int T. The newest T rows are projected apart, so
+                that the others change no bit of them. `None`: all at once.
 
         Returns:
             Dict with some of `relative_key (S, N, H)`, `distance_bias (S, N)`
@@ -270,25 +236,34 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
                 ),
                 self.compute_dtype,
             )
-        return {"relative_key": self.relative_key_projection(relative_encoding)}
+        parts = [relative_encoding]
+        if segment_length is not None:
+            slots = ops.shape(relative_encoding)[0] - segment_length
+            parts = split_keys(relative_encoding, slots, axis=0)
+        rows = [self.relative_key_projection(part) for part in parts]
+        return {"relative_key": join_keys(rows, axis=0)}
 
     def attend(
         self,
         query: Tensor,
-        key: Tensor,
-        value: Tensor,
+        keys: Sequence[Tensor],
+        values: Sequence[Tensor],
         terms: dict[str, Tensor],
         attention_mask: Tensor,
         training: bool | None = None,
     ) -> Tensor:
         """Weigh the values by the softmax of the scores and project.
 
+        Memory and segment keep sums of their own, which are added last: a
+        memory that is not seen adds zeros, and no bit of the rest depends on
+        its length (docs/decisions/0007-empty-memory.md).
+
         Args:
             query: float tensor of shape `(batch, segment_length, num_heads,
                 head_dim)`.
-            key: float tensor of shape `(batch, key_length, num_heads,
-                head_dim)`.
-            value: float tensor of that shape.
+            keys: float tensors of shape `(batch, keys, num_heads, head_dim)`:
+                memory, if there is one, and the segment.
+            values: float tensors of those shapes.
             terms: from `distance_terms`.
             attention_mask: bool tensor of shape `(batch or 1, 1,
                 segment_length, key_length)`.
@@ -297,28 +272,38 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
         Returns:
             Float tensor of shape `(batch, segment_length, hidden_dim)`.
         """
+        key_length = ops.shape(attention_mask)[3]
+        if len(keys) == 1:
+            keys, values, terms, attention_mask = add_unseen_slot(
+                keys[0], values[0], terms, attention_mask
+            )
         biases = self.attention_biases
         scores = relative_attention_scores(
             query,
-            key,
+            keys,
             relative_key=terms.get("relative_key"),
             content_bias=None if biases is None else biases.content_bias,
             position_bias=None if biases is None else biases.position_bias,
             distance_bias=terms.get("distance_bias"),
-        )  # (B, N, T, S)
-        weights = masked_softmax(
-            scores, attention_mask, self.logit_cap
-        )  # (B, N, T, S)
+        )  # (B, N, T, M) and (B, N, T, T)
+        slots = memory_slots(keys)
+        masks = split_keys(attention_mask, slots, axis=3)
+        weights, total = masked_exponentials(scores, masks, self.logit_cap)
         if self.watch_weights is not None:
-            self.watch_weights(weights)
-        weights = self.dropout_layer(weights, training=training)
-        heads = ops.einsum("bnts,bsnh->btnh", weights, value)
+            joined = join_keys(weights, axis=3)[..., -key_length:]
+            self.watch_weights(joined if total is None else joined / total)
+        weights = [self.dropout_layer(w, training=training) for w in weights]
+        heads = functools.reduce(
+            ops.add,
+            [
+                ops.einsum("bnts,bsnh->btnh", *both)
+                for both in zip(weights, values, strict=True)
+            ],
+        )
         if "relative_value" in terms:
-            heads += ops.einsum(
-                "bnts,sh->btnh",
-                weights_by_distance(weights),
-                terms["relative_value"],
-            )
+            heads += values_by_distance(weights, terms["relative_value"])
+        if total is not None:
+            heads /= ops.transpose(total, (0, 2, 1, 3))  # (B, T, N, 1)
         sees_any = ops.any(attention_mask, axis=(1, 3))  # (B or 1, T)
         if training and self.head_diversity:
             similarity = head_similarity(heads, sees_any)
@@ -334,6 +319,7 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
         relative_encoding: Tensor | None = None,
         attention_mask: Tensor | None = None,
         training: bool | None = None,
+        memory: Tensor | None = None,
     ) -> Tensor:
         return keras.KerasTensor(query.shape, dtype=self.compute_dtype)
 
@@ -371,8 +357,3 @@ def project_tokens(projection: Any, tokens: Tensor) -> Tensor:
     rows = ops.reshape(tokens, (1, batch * length, *width))
     rows = projection(rows)
     return ops.reshape(rows, (batch, length, *rows.shape[2:]))
-
-
-def _add(query: Tensor, bias: Tensor | None) -> Tensor:
-    # Outside a call of the layer, Keras does not cast its weights.
-    return query if bias is None else query + ops.cast(bias, query.dtype)

@@ -3,6 +3,8 @@
 Axes: B rows, T segment, S = M + T keys, N heads.
 """
 
+from collections.abc import Sequence
+
 from keras import ops
 
 from keras_txl.aliases import Tensor
@@ -28,11 +30,11 @@ def relative_shift(scores: Tensor) -> Tensor:
     Reference:
         Dai et al. 2019 (arXiv 1901.02860), Appendix B.
     """
-    return shift_padded(ops.pad(scores, [[0, 0], [0, 0], [0, 0], [1, 0]]))
+    return shift_padded(ops.pad(scores, [[0, 0], [0, 0], [0, 0], [0, 1]]))
 
 
 def shift_padded(scores: Tensor) -> Tensor:
-    """`relative_shift` of all columns but the first, which may hold anything.
+    """`relative_shift` of all columns but the last, which may hold anything.
 
     Who has the product of queries and distances still to make gives it this
     column, and saves a copy of all scores.
@@ -55,7 +57,7 @@ def shift_padded(scores: Tensor) -> Tensor:
     # One slice of a plain row: TensorFlow is slow to differentiate others.
     rows = batch * num_heads
     shifted = ops.reshape(scores, (rows, queries * columns))
-    shifted = ops.slice(shifted, (0, queries), (rows, queries * keys))
+    shifted = ops.slice(shifted, (0, queries - 1), (rows, queries * keys))
     return ops.reshape(
         shifted, (batch, num_heads, queries, keys)
     )  # (B, N, T, S)
@@ -77,3 +79,32 @@ def weights_by_distance(weights: Tensor) -> Tensor:
     moved = ops.pad(moved, [[0, 0], [0, 0], [1, 0], [0, 0]])
     moved = ops.reshape(moved, (batch, num_heads, queries, keys + 1))
     return moved[..., 1:]
+
+
+def values_by_distance(
+    weights: Sequence[Tensor], relative_value: Tensor
+) -> Tensor:
+    """Weigh what each distance gives, apart for memory and segment.
+
+    Args:
+        weights: float tensors of shape `(batch, num_heads, segment_length,
+            keys)`: of memory, if there is one, and of the segment.
+        relative_value: float tensor of shape `(key_length, head_dim)`, row
+            `r` for distance `key_length - 1 - r`.
+
+    Returns:
+        Tensor of shape `(batch, segment_length, num_heads, head_dim)`.
+    """
+    *memory, segment = weights
+    slots = ops.shape(relative_value)[0] - ops.shape(segment)[-1]
+    found = _weigh(segment, relative_value[slots:])
+    for part in memory:
+        part = ops.concatenate([part, ops.zeros_like(segment)], axis=-1)
+        found = _weigh(part, relative_value) + found
+    return found
+
+
+def _weigh(weights: Tensor, relative_value: Tensor) -> Tensor:
+    return ops.einsum(
+        "bnts,sh->btnh", weights_by_distance(weights), relative_value
+    )

@@ -44,6 +44,8 @@ def join_memory(states: Tensor, hidden: Tensor) -> Tensor:
     """
     hidden = ops.convert_to_tensor(hidden)
     states = ops.stop_gradient(ops.convert_to_tensor(states))
+    if states.shape[1] == 0:
+        return hidden
     states = ops.cast(states, hidden.dtype)
     return ops.concatenate([states, hidden], axis=1)  # (B, M + T, D)
 

@@ -57,7 +57,7 @@ class TransformerXLBlock(keras.layers.Layer):
         hidden: float tensor of shape `(batch_size, segment_length,
             hidden_dim)`.
         context: float tensor of shape `(batch_size, key_length, hidden_dim)`:
-            memory, then `hidden`. `None`: no memory.
+            memory, then `hidden`, whose own rows are read. `None`: no memory.
         relative_encoding: float tensor of shape `(key_length, hidden_dim)`.
             `None`: sinusoids.
         attention_mask: bool tensor of shape `(batch_size or 1, 1,
@@ -208,20 +208,20 @@ class TransformerXLBlock(keras.layers.Layer):
         attention_mask: Tensor | None,
         training: bool | None,
     ) -> Tensor:
+        memory = None
+        segment = self.normalize_context(hidden)
         slots = ops.shape(context)[1] - ops.shape(hidden)[1]
-        context = self.normalize_context(context)
-        query = context[:, slots:] if self.normalize_first else hidden
-        if training and self.memory_dropout:
-            memory = self.memory_dropout_layer(
-                context[:, :slots], training=training
-            )
-            context = ops.concatenate([memory, context[:, slots:]], axis=1)
+        if context is not hidden and not (isinstance(slots, int) and not slots):
+            memory = self.normalize_context(context[:, :slots])
+            if training and self.memory_dropout:
+                memory = self.memory_dropout_layer(memory, training=training)
         attended = self.attention(
-            query,
-            context,
+            segment if self.normalize_first else hidden,
+            segment,
             relative_encoding,
             attention_mask,
             training=training,
+            memory=memory,
         )
         return self.finish(hidden, attended, training)
 

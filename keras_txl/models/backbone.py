@@ -360,6 +360,8 @@ class TransformerXLBackbone(
         relative_encoding = attention_mask = None
         for index, block in enumerate(self.transformer_layers):
             context, length = remember(index, hidden, document_ids)
+            # Blocks read the segment from `hidden`, and memory is a constant.
+            context = keras.ops.stop_gradient(context)
             if index == 0:  # the same for all blocks
                 attention_mask = self.attention_mask(
                     context,

@@ -9,6 +9,7 @@ Axes: B rows, M memory slots, T segment, S = M + T keys, N heads, H head width,
 D hidden width.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from keras import ops
@@ -114,7 +115,9 @@ class KeptProjections:
                 for index, block in enumerate(blocks)
             ),
             "terms": tuple(
-                block.attention.distance_terms(keys, encoding)
+                block.attention.distance_terms(
+                    keys, encoding, segment_length=self._segment_length
+                )
                 for block in blocks
             ),
             "length": length,
@@ -155,18 +158,19 @@ class KeptProjections:
         ):
             context = block.normalize_context(hidden)
             keys, values = (
-                join_memory(clear_empty_slots(old, length), new)
+                (clear_empty_slots(old, length), new)
                 for old, new in zip(
                     kept, _keys_and_values(block, context), strict=True
                 )
-            )  # (B, S, N H)
+            )  # each (B, M, N H) and (B, T, N H)
+            joined = [join_memory(*parts) for parts in (keys, values)]
             if mask is None:  # the same for all blocks
-                mask = backbone.attention_mask(keys, document_ids, length)
+                mask = backbone.attention_mask(joined[0], document_ids, length)
             hidden = _attend(block, hidden, context, keys, values, terms, mask)
             layers.append(
                 tuple(
                     update_memory(rows, token_count, new_length, slots)
-                    for rows in (keys, values)
+                    for rows in joined
                 )
             )
         hidden = backbone.unpack_tokens(hidden, restore, inputs["document_ids"])
@@ -195,20 +199,30 @@ def _attend(
     block: TransformerXLBlock,
     hidden: Tensor,
     context: Tensor,
-    keys: Tensor,
-    values: Tensor,
+    keys: Sequence[Tensor],
+    values: Sequence[Tensor],
     terms: dict[str, Tensor],
     mask: Tensor,
 ) -> Tensor:
-    """The output (B, T, D) of a block from its keys and values (B, S, N H)."""
+    """The output (B, T, D) of a block from its keys and values.
+
+    Both are given for memory (B, M, N H) and segment (B, T, N H).
+    """
     attention = block.attention
     query = context if block.normalize_first else hidden
-    batch, length = ops.shape(keys)[:2]
-    heads = (batch, length, attention.num_heads, attention.head_dim)
+
+    def by_head(parts: Sequence[Tensor]) -> list[Tensor]:
+        heads = (attention.num_heads, attention.head_dim)
+        return [
+            ops.reshape(rows, (*ops.shape(rows)[:2], *heads))
+            for rows in parts
+            if rows.shape[1] != 0
+        ]
+
     attended = attention.attend(
         project_tokens(attention.query_projection, query),
-        ops.reshape(keys, heads),
-        ops.reshape(values, heads),
+        by_head(keys),
+        by_head(values),
         terms,
         mask,
     )

@@ -38,6 +38,19 @@ def draw_pieces(sizes, seed=0):
     }
 
 
+def joined_scores(pieces):
+    """Scores of all keys: of memory, if there is one, and of the segment."""
+    from keras_txl.layers.attention_scores import relative_attention_scores
+
+    others = dict(pieces)
+    key = others.pop("key")
+    slots = key.shape[1] - pieces["query"].shape[1]
+    keys = [key[:, :slots], key[:, slots:]] if slots else [key]
+    scores = relative_attention_scores(keys=keys, **others)
+    assert [part.shape[-1] for part in scores] == [k.shape[1] for k in keys]
+    return np.concatenate([to_numpy(part) for part in scores], axis=-1)
+
+
 def expected_scores(pieces):
     """The oracle takes row r of `relative_key` for distance r."""
     return np.stack(
@@ -64,17 +77,13 @@ def assert_scores(scores, expected, what):
 
 @pytest.mark.parametrize("sizes", SIZES)
 def test_scores_are_the_four_terms_of_every_pair(sizes):
-    from keras_txl.layers.relative_attention import relative_attention_scores
-
     pieces = draw_pieces(sizes)
-    scores = relative_attention_scores(**pieces)
+    scores = joined_scores(pieces)
     assert_scores(scores, expected_scores(pieces), f"scores of {sizes}")
 
 
 @pytest.mark.parametrize("term", ["a", "b", "c", "d"])
 def test_each_term_alone_has_the_right_partner(term):
-    from keras_txl.layers.relative_attention import relative_attention_scores
-
     pieces = draw_pieces((2, 4, 3, 2, 4))
     silent = {
         "a": ["relative_key", "content_bias", "position_bias"],
@@ -86,9 +95,7 @@ def test_each_term_alone_has_the_right_partner(term):
         pieces[name] = np.zeros_like(pieces[name])
     expected = expected_scores(pieces)
     assert np.nanmax(np.abs(expected)) > 0.1
-    assert_scores(
-        relative_attention_scores(**pieces), expected, f"term ({term})"
-    )
+    assert_scores(joined_scores(pieces), expected, f"term ({term})")
 
 
 @pytest.mark.parametrize("sizes", SIZES)

@@ -8,6 +8,7 @@ from tests import tolerances
 from tests.layers.test_relative_attention_oracle import assert_scores
 from tests.layers.test_relative_attention_oracle import draw_pieces
 from tests.layers.test_relative_attention_oracle import expected_scores
+from tests.layers.test_relative_attention_oracle import joined_scores
 from tests.oracles import attention_oracle
 from tests.tolerances import assert_close
 from tests.tolerances import to_numpy
@@ -27,10 +28,8 @@ SEEDS = st.integers(0, 2**16)
 
 @given(sizes=SIZES, seed=SEEDS)
 def test_scores_of_any_size_are_the_four_terms(sizes, seed):
-    from keras_txl.layers.relative_attention import relative_attention_scores
-
     pieces = draw_pieces(sizes, seed)
-    scores = relative_attention_scores(**pieces)
+    scores = joined_scores(pieces)
     assert_scores(scores, expected_scores(pieces), f"scores of {sizes}")
 
 
@@ -53,15 +52,13 @@ def test_shift_of_any_size_is_a_move_and_changes_no_value(sizes, seed):
 
 @given(sizes=SIZES, seed=SEEDS, longer=st.sampled_from([1, 3]))
 def test_more_memory_in_front_changes_no_score(sizes, seed, longer):
-    from keras_txl.layers.relative_attention import relative_attention_scores
-
     batch, segment, memory, heads, width = sizes
     pieces = draw_pieces((batch, segment, memory + longer, heads, width), seed)
-    scores = to_numpy(relative_attention_scores(**pieces))
+    scores = joined_scores(pieces)
     pieces["key"] = pieces["key"][:, longer:]
     # Distances count from the newest key, which stands last.
     pieces["relative_key"] = pieces["relative_key"][longer:]
-    shorter = to_numpy(relative_attention_scores(**pieces))
+    shorter = joined_scores(pieces)
     past = np.tril(np.ones((segment, memory + segment), bool), k=memory)
     assert_close(
         scores[..., longer:][..., past],
@@ -82,7 +79,7 @@ def test_weights_sum_to_one_and_hidden_keys_get_exactly_zero(
     import keras
     from keras import ops
 
-    from keras_txl.layers.relative_attention import masked_softmax
+    from keras_txl.layers.attention_softmax import masked_softmax
 
     batch, segment, memory, heads, _ = sizes
     rng = np.random.default_rng(seed)
