@@ -170,12 +170,18 @@ def _receive(url: str, partial: Path) -> None:
             response = urlopen(url, timeout=TIMEOUT)
     with response:
         goes_on = have and response.status == 206
+        have = have if goes_on else 0
         left = response.headers.get("Content-Length")
         left = None if left is None else int(left)
+        size = None if left is None else have + left
+        print(f"Downloading {url}", flush=True)
+        progress = keras.utils.Progbar(size, unit_name="byte")
         with open(partial, "ab" if goes_on else "wb") as file:
             while chunk := _next_chunk(response):
                 file.write(chunk)
+                have += len(chunk)
                 left = None if left is None else left - len(chunk)
+                progress.update(have)
         if left:
             raise ConnectionError(f"it broke off {left:,} bytes before its end")
 

@@ -92,7 +92,7 @@ def test_file_is_fetched_once_and_checked(server, tmp_path):
 
 
 @pytest.mark.parametrize("ranges", [True, False])
-def test_broken_transfer_goes_on(server, tmp_path, ranges):
+def test_broken_transfer_goes_on(server, tmp_path, ranges, capsys):
     server.files["a.bin"] = DATA
     server.limit, server.ranges = 100_000, ranges
     download = Download(server.url("a.bin"), "a.bin", SHA256)
@@ -103,6 +103,9 @@ def test_broken_transfer_goes_on(server, tmp_path, ranges):
     assert fetch(download, tmp_path).read_bytes() == DATA
     assert server.requests[-1] == ("/a.bin", "bytes=100000-")
     assert [p.name for p in tmp_path.iterdir()] == ["a.bin"]
+    told = capsys.readouterr().out
+    assert f"Downloading {download.url}" in told
+    assert f"{len(DATA)}/{len(DATA)}" in told  # of the whole, in both runs
 
 
 def test_rest_that_is_too_long_is_begun_anew(server, tmp_path):
