@@ -19,6 +19,7 @@ from keras_txl.aliases import Memory
 from keras_txl.aliases import Tensor
 from keras_txl.checks import check_integer
 from keras_txl.layers.distance_encoding import sinusoid
+from keras_txl.layers.layer_types import in_type_of
 from keras_txl.layers.relative_shift import relative_shift
 from keras_txl.models.value_memory import ValueMemory
 from keras_txl.models.value_memory import check_memory
@@ -158,8 +159,13 @@ def _terms(
     q = attention.query_projection(hidden)  # (B, T, N, H)
     k = attention.key_projection(context)  # (B, S, N, H)
     r = attention.relative_key_projection(encoding)  # (S, N, H)
-    u = ops.broadcast_to(attention.attention_biases.content_bias, q.shape)
-    v = ops.broadcast_to(attention.attention_biases.position_bias, q.shape)
+    u, v = (
+        ops.broadcast_to(in_type_of(attention, bias), q.shape)
+        for bias in (
+            attention.attention_biases.content_bias,
+            attention.attention_biases.position_bias,
+        )
+    )
     terms = {
         "a": ops.einsum("btnh,bsnh->bnts", q, k),
         "b": relative_shift(ops.einsum("btnh,snh->bnts", q, r)),

@@ -30,6 +30,7 @@ from keras_txl.export.onnx_signature import Value
 from keras_txl.export.onnx_signature import check_flavour
 from keras_txl.export.rebuild import call_on_tensorflow
 from keras_txl.export.staging import staged_folder
+from keras_txl.layers.layer_types import has_several_types
 
 FLOAT32 = 1e-4
 """Tolerance of the check, in units of `max(1, |expected|)`."""
@@ -137,7 +138,7 @@ def in_float32(lm: Any) -> Any:
     """The same weights under a float32 policy."""
     backbone = lm.backbone
     types = {backbone.compute_dtype, backbone.memory_dtype}
-    if types == {"float32"}:
+    if types == {"float32"} and not has_several_types(backbone):
         return lm
     with tempfile.TemporaryDirectory(prefix="keras_txl_") as preset:
         lm.save_to_preset(preset)

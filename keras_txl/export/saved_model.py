@@ -141,7 +141,11 @@ def export_saved_model(
 def _tolerance(lm: Any, memory_format: str) -> float:
     import keras
 
-    if not memory_format == lm.backbone.compute_dtype == "float32":
+    from keras_txl.layers.layer_types import has_several_types
+
+    backbone = lm.backbone
+    narrow = not memory_format == backbone.compute_dtype == "float32"
+    if narrow or has_several_types(backbone):
         return LOW_PRECISION
     same = keras.backend.backend() == "tensorflow"
     return FLOAT32 if same else BACKENDS

@@ -12,6 +12,7 @@ import keras
 from keras import ops
 
 from keras_txl.aliases import Tensor
+from keras_txl.layers.layer_types import in_type_of
 
 
 @keras.saving.register_keras_serializable(package="keras_txl")
@@ -63,7 +64,9 @@ class AbsolutePosition(keras.layers.Layer):
         document_ids: Tensor,
         training: bool | None = None,
     ) -> tuple[Tensor, Tensor]:
-        rows = self.encoding(context, training=training)  # (S, D)
+        rows = in_type_of(
+            self, self.encoding(context, training=training)
+        )  # (S, D)
         keys = ops.shape(rows)[0]
         padding = ops.sum(ops.cast(document_ids < 0, "int32"), axis=1)  # (B,)
         places = ops.arange(keys, dtype="int32") + padding[:, None]  # (B, S)

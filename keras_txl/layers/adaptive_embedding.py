@@ -111,6 +111,8 @@ class AdaptiveEmbedding(keras.layers.Layer):
                 zip(sizes, self.widths, strict=False)
             )
         ]
+        for table in self.table_layers:
+            table.answer_in(self.compute_dtype)
         # Without autocast, low precision would sum gradients in it.
         self.projections = []
         if self.div_val > 1 or self.embedding_dim != self.hidden_dim:

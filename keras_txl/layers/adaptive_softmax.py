@@ -19,6 +19,8 @@ from keras_txl.checks import check_tied_projections
 from keras_txl.layers.adaptive_embedding import AdaptiveEmbedding
 from keras_txl.layers.adaptive_embedding import make_table
 from keras_txl.layers.adaptive_embedding import table_rows
+from keras_txl.layers.layer_types import has_several_types
+from keras_txl.layers.layer_types import in_type_of
 from keras_txl.layers.linear_token_losses import at_least_float32
 from keras_txl.layers.linear_token_losses import default_chunk
 from keras_txl.layers.linear_token_losses import linear_token_losses
@@ -185,7 +187,7 @@ class AdaptiveSoftmax(keras.layers.Layer):
         """
         shape = ops.shape(targets)
         width = self.embedding.hidden_dim
-        states = ops.reshape(hidden, (-1, width))  # (N, D)
+        states = ops.reshape(in_type_of(self, hidden), (-1, width))  # (N, D)
         targets = ops.reshape(ops.cast(targets, "int32"), (-1,))
         bins = self._bins()
         bin_of = ops.zeros_like(targets)
@@ -227,6 +229,7 @@ class AdaptiveSoftmax(keras.layers.Layer):
             Float32 tensor of shape `(batch, segment_length,
             vocabulary_size)`.
         """
+        hidden = in_type_of(self, hidden)
         head, *tails = self._bins()
         shortlist = self.embedding.cutoffs[0]
         head_log_probs = _log_softmax(hidden, *head)
@@ -305,9 +308,7 @@ class AdaptiveSoftmax(keras.layers.Layer):
 def policy_of(layer: keras.layers.Layer) -> Any:
     """The dtype policy of a layer, also where a map holds it by its path."""
     policy = layer.dtype_policy
-    if isinstance(policy, keras.dtype_policies.DTypePolicyMap):
-        return policy[layer.path]
-    return policy
+    return policy[layer.path] if has_several_types(layer) else policy
 
 
 def _log_softmax(

@@ -27,6 +27,7 @@ from keras_txl.layers.attention_softmax import masked_exponentials
 from keras_txl.layers.distance_encoding import descending_distances
 from keras_txl.layers.distance_encoding import sinusoid
 from keras_txl.layers.head_similarity import head_similarity
+from keras_txl.layers.layer_types import in_type_of
 from keras_txl.layers.memory_parts import add_unseen_slot
 from keras_txl.layers.memory_parts import join_keys
 from keras_txl.layers.memory_parts import memory_slots
@@ -224,10 +225,8 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
             and `relative_value (S, H)`, row `r` for distance `S - 1 - r`.
         """
         if self.position_terms is not None:
-            terms: dict[str, Tensor] = self.position_terms(
-                context, training=training
-            )
-            return terms
+            terms = self.position_terms(context, training=training)
+            return {name: in_type_of(self, terms[name]) for name in terms}
         if relative_encoding is None:
             hidden_dim = self.relative_key_projection.kernel.shape[0]
             relative_encoding = ops.cast(
@@ -292,7 +291,10 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
         if self.watch_weights is not None:
             joined = join_keys(weights, axis=3)[..., -key_length:]
             self.watch_weights(joined if total is None else joined / total)
-        weights = [self.dropout_layer(w, training=training) for w in weights]
+        weights = [
+            in_type_of(self, self.dropout_layer(w, training=training))
+            for w in weights
+        ]
         heads = functools.reduce(
             ops.add,
             [

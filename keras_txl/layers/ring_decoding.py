@@ -14,6 +14,7 @@ from keras_txl.layers.key_value_attention import attend_heads
 from keras_txl.layers.key_value_ring import SLOT_AXIS
 from keras_txl.layers.key_value_ring import LayerRing
 from keras_txl.layers.key_value_ring import SlotWriter
+from keras_txl.layers.layer_types import in_type_of
 from keras_txl.layers.transformer_xl_block import TransformerXLBlock
 
 
@@ -157,7 +158,8 @@ def _project(
     attention = block.attention
     context = block.normalize_context(hidden)
     if "projection" in terms:
-        heads = ops.matmul(context[:, 0], terms["projection"])  # (B, 3 N H)
+        rows = in_type_of(attention, context[:, 0])
+        heads = ops.matmul(rows, terms["projection"])  # (B, 3 N H)
         shape = (-1, 3, attention.num_heads, attention.head_dim)
         return ops.reshape(heads, shape)
     query = context if block.normalize_first else hidden
@@ -191,8 +193,7 @@ def token_products(block: TransformerXLBlock) -> dict[str, Tensor]:
     if any(projection.quantization_mode for projection in projections):
         return {}
     *kernels, output = (
-        ops.cast(projection.kernel, block.compute_dtype)
-        for projection in projections
+        in_type_of(attention, projection.kernel) for projection in projections
     )
     hidden_dim = output.shape[-1]
     products = {"output": ops.reshape(output, (-1, hidden_dim))}

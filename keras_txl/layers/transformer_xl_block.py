@@ -14,6 +14,7 @@ from keras_txl.checks import check_fraction
 from keras_txl.checks import check_integer
 from keras_txl.checks import check_optional_positive
 from keras_txl.layers.attention_biases import RelativeAttentionBiases
+from keras_txl.layers.layer_types import in_type_of
 from keras_txl.layers.quantizable import Dense
 from keras_txl.layers.relative_attention import RelativeMultiHeadAttention
 from keras_txl.layers.rematerialization import call_rematerialized
@@ -214,7 +215,10 @@ class TransformerXLBlock(keras.layers.Layer):
         if context is not hidden and not (isinstance(slots, int) and not slots):
             memory = self.normalize_context(context[:, :slots])
             if training and self.memory_dropout:
-                memory = self.memory_dropout_layer(memory, training=training)
+                memory = in_type_of(
+                    self,
+                    self.memory_dropout_layer(memory, training=training),
+                )
         attended = self.attention(
             segment if self.normalize_first else hidden,
             segment,
@@ -237,9 +241,9 @@ class TransformerXLBlock(keras.layers.Layer):
             normalises it.
         """
         if self.normalize_first:
-            return self.attention_norm(context)
+            return in_type_of(self, self.attention_norm(context))
         if self.memory_layer_norm:
-            return self.memory_norm(context)
+            return in_type_of(self, self.memory_norm(context))
         return context
 
     def finish(
@@ -256,22 +260,20 @@ class TransformerXLBlock(keras.layers.Layer):
         Returns:
             Float tensor of that shape, the output of the block.
         """
-        # Norms and attention may have policies of their own.
-        dtype = self.compute_dtype
-        attended = ops.cast(attended, dtype)
-        hidden = hidden + self.dropout_layer(attended, training=training)
+        attended = self.dropout_layer(attended, training=training)
+        hidden = in_type_of(self, hidden) + in_type_of(self, attended)
         if not self.normalize_first:
-            hidden = ops.cast(self.attention_norm(hidden), dtype)
+            hidden = in_type_of(self, self.attention_norm(hidden))
         inner = hidden
         if self.normalize_first:
             inner = self.feed_forward_norm(inner)
         inner = self.intermediate(inner)  # (B, T, F)
         inner = self.dropout_layer(inner, training=training)
         inner = self.dropout_layer(self.projection(inner), training=training)
-        hidden = hidden + inner
+        hidden = hidden + in_type_of(self, inner)
         if not self.normalize_first:
-            hidden = self.feed_forward_norm(hidden)
-        return ops.cast(hidden, dtype)
+            hidden = in_type_of(self, self.feed_forward_norm(hidden))
+        return hidden
 
     def compute_output_spec(
         self,
