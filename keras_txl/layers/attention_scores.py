@@ -82,4 +82,6 @@ def relative_attention_scores(
 
 def _add(query: Tensor, bias: Tensor | None) -> Tensor:
     # Outside a call of the layer, Keras does not cast its weights.
-    return query if bias is None else query + ops.cast(bias, query.dtype)
+    if bias is None:
+        return query
+    return ops.add(query, ops.cast(bias, query.dtype))
