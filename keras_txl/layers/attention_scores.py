@@ -63,11 +63,12 @@ def relative_attention_scores(
     if relative_key is not None:
         slots = memory_slots(keys)
         position = ops.multiply(_add(query, position_bias), scale)
-        position = ops.transpose(position, (0, 2, 1, 3))  # (B, N, T, H)
         relative_key = ops.pad(relative_key, [[0, 1], [0, 0], [0, 0]])
+        # No product that repeats rows for the batch: oneDNN fails in it when
+        # TensorFlow runs two at once.
         by_distance = join_keys(
             [
-                ops.matmul(position, ops.transpose(rows, (1, 2, 0)))
+                ops.einsum("btnh,snh->bnts", position, rows)
                 for rows in split_keys(relative_key, slots, axis=0)
             ],
             axis=3,

@@ -14,22 +14,38 @@ from keras_txl.aliases import Tensor
 def split_keys(rows: Tensor, slots: int | Tensor, axis: int) -> list[Tensor]:
     """Memory and segment; the segment alone where there is no memory.
 
+    A graph of free lengths (an export) keeps them together: what tells the
+    lengths of parts is more than all runtimes read, and one sum is right
+    within the tolerance of exports.
+
     Args:
         rows: tensor with S keys along `axis`.
-        slots: int or scalar tensor M. A tensor always gives two parts.
+        slots: int M, or a scalar tensor where it is not known yet.
         axis: int, counted from the front.
 
     Returns:
         List of one or two tensors with M and T keys.
     """
-    if isinstance(slots, int) and slots == 0:
+    if not isinstance(slots, int) or slots == 0:
         return [rows]
-    static = isinstance(slots, int) and isinstance(rows.shape[axis], int)
-    if static and keras.backend.backend() != "torch":
-        return list(ops.split(rows, [slots], axis=axis))
-    # PyTorch would ask a tensor for where to split; its slices are views.
-    front = (slice(None),) * axis
-    return [rows[(*front, slice(slots))], rows[(*front, slice(slots, None))]]
+    if keras.backend.backend() == "torch":  # slices are views
+        front = (slice(None),) * axis
+        return [
+            rows[(*front, slice(slots))],
+            rows[(*front, slice(slots, None))],
+        ]
+    return list(ops.split(rows, [slots], axis=axis))
+
+
+def known_slots(context: Tensor, segment: Tensor) -> int | None:
+    """M of a context `(batch, M + T, ...)`; `None` in a graph that leaves it.
+
+    Args:
+        context: memory and segment.
+        segment: tensor of shape `(batch, T, ...)`.
+    """
+    keys, queries = context.shape[1], segment.shape[1]
+    return None if keys is None or queries is None else keys - queries
 
 
 def join_keys(parts: Sequence[Tensor], axis: int) -> Tensor:

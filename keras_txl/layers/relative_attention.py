@@ -272,7 +272,7 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
             Float tensor of shape `(batch, segment_length, hidden_dim)`.
         """
         key_length = ops.shape(attention_mask)[3]
-        if len(keys) == 1:
+        if len(keys) == 1 and isinstance(key_length, int):
             keys, values, terms, attention_mask = add_unseen_slot(
                 keys[0], values[0], terms, attention_mask
             )
