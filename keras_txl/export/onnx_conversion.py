@@ -12,6 +12,7 @@ import numpy as np
 from keras_txl.checks import check_integer
 from keras_txl.export.onnx_file import LARGEST_FILE
 from keras_txl.export.onnx_folding import fold_constants
+from keras_txl.export.onnx_norms import fuse_norms
 from keras_txl.export.onnx_signature import Graph
 
 OPSET = 17
@@ -89,6 +90,7 @@ def convert(graph: Graph, opset: int = OPSET) -> Any:
     _check_operations(model)
     _fill_in_weights(model, graph.weights)
     fold_constants(model)
+    fuse_norms(model)
     _normalize_products(model)
     _rename(model, graph)
     return model

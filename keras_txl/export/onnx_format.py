@@ -61,7 +61,7 @@ def export_onnx(
         memory_length: int. Memory slots M, in tokens. Defaults to the
             model's `eval_memory_length`.
         opset: int. Version of ONNX's operator set, 13 to 18.
-        quantize: `"int8"` (a quarter of the size, about twice as fast on a
+        quantize: `"int8"` (a quarter of the size, 1.5 to 2 times as fast on a
             CPU) or `"fp16"` (half of the size). Such a file is checked by the
             loss of the tokens, after the exact one has been.
 

@@ -10,7 +10,7 @@ from keras import ops
 
 from keras_txl.aliases import Tensor
 from keras_txl.export.onnx_key_value_graphs import key_value_graph
-from keras_txl.export.onnx_key_value_graphs import ring_graph
+from keras_txl.export.onnx_ring_graph import ring_graph
 from keras_txl.export.onnx_signature import BATCH
 from keras_txl.export.onnx_signature import SEGMENT
 from keras_txl.export.onnx_signature import Graph

@@ -1,14 +1,12 @@
-"""Graphs for ONNX with memory as keys and values: of the past, or in a ring.
+"""A graph for ONNX with memory as keys and values of the past.
 
 Axes: B rows, T segment, P past tokens, M memory slots, N heads, H head width,
 R rows of a distance table, V vocabulary.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_txl.aliases import Tensor
@@ -42,8 +40,8 @@ def key_value_graph(lm: Any, memory_length: int) -> Graph:
         The graph.
     """
     backbone = lm.backbone
-    terms = _constant_terms(lm, memory_length)
-    window = _window(backbone, memory_length)
+    terms = constant_terms(lm, memory_length)
+    window = visible_keys(backbone, memory_length)
 
     def step(
         input_ids: Tensor, attention_mask: Tensor, *past: Tensor
@@ -75,7 +73,7 @@ def key_value_graph(lm: Any, memory_length: int) -> Graph:
                 near = [
                     _before_text(rows, empty, valid, memory_length)
                     for rows, empty in zip(
-                        near, _empty_slot(backbone, block), strict=True
+                        near, empty_slot(backbone, block), strict=True
                     )
                 ]
             attended = attend_by_head(
@@ -92,101 +90,24 @@ def key_value_graph(lm: Any, memory_length: int) -> Graph:
                 ),
             )
             hidden = block.finish(hidden, attended)
-        return [_logits(lm, hidden), *present]
+        return [logits_of(lm, hidden), *present]
 
     return Graph(
         step,
         (
             Value("input_ids", (BATCH, SEGMENT), "int64"),
             Value("attention_mask", (BATCH, TOTAL), "int64"),
-            *_cache_values(backbone, "past_key_values", PAST),
+            *cache_values(backbone, "past_key_values", PAST),
         ),
         (
             Value("logits", logits_shape(lm), "float32"),
-            *_cache_values(backbone, "present", TOTAL),
+            *cache_values(backbone, "present", TOTAL),
         ),
-        (*lm.weights, *_variables(terms)),
+        (*lm.weights, *variables(terms)),
     )
 
 
-def ring_graph(lm: Any, memory_length: int) -> Graph:
-    """One token, with a ring of the keys and values of the last M in.
-
-    Out come the keys and values of the token. It stands at `position`, counted
-    from any start; the caller writes them to slot `position mod M`, where the
-    token stood that has just gone out of sight. `length` slots are valid.
-
-    Args:
-        lm: a `TransformerXLCausalLM` with relative positions.
-        memory_length: int M.
-
-    Returns:
-        The graph.
-    """
-    backbone = lm.backbone
-    terms = _constant_terms(lm, memory_length)
-    window = _window(backbone, memory_length)
-    slots = np.arange(memory_length, dtype="int64")
-
-    def step(
-        input_ids: Tensor, position: Tensor, length: Tensor, *ring: Tensor
-    ) -> list[Tensor]:
-        # Only numbers from 0 on: `%` of ONNX truncates towards 0.
-        slot = (position % memory_length)[:, None]  # (B, 1)
-        distances = (slot - 1 - slots + memory_length) % memory_length + 1
-        valid = distances <= length[:, None]  # (B, M)
-        seen = distances < window
-        if not backbone.attend_empty_memory:
-            seen = ops.logical_and(seen, valid)
-        itself = ops.ones_like(seen[:, :1])
-        mask = ops.concatenate([seen, itself], axis=1)[:, None, None]
-        # Row `r` of a table stands for distance `M - r`.
-        last = slot * 0 + memory_length
-        to_keys = _columns(memory_length - distances, last)
-        to_distances = _columns((slot + slots) % memory_length, last)
-        hidden = backbone.embed(ops.cast(input_ids, "int32"))
-        new: list[Tensor] = []
-        for index, block in enumerate(backbone.transformer_layers):
-            context = block.normalize_context(hidden)
-            own = key_and_value(block, context)
-            new += own
-            cached = ring[2 * index : 2 * index + 2]
-            if backbone.attend_empty_memory:
-                cached = tuple(
-                    ops.where(valid[:, None, :, None], rows, empty)
-                    for rows, empty in zip(
-                        cached, _empty_slot(backbone, block), strict=True
-                    )
-                )
-            attended = attend_by_head(
-                block.attention,
-                context if block.normalize_first else hidden,
-                [(cached[0], cached[1]), own],
-                terms[index],
-                mask,
-                to_keys=to_keys,
-                to_distances=to_distances,
-            )
-            hidden = block.finish(hidden, attended)
-        return [_logits(lm, hidden), *new]
-
-    return Graph(
-        step,
-        (
-            Value("input_ids", (BATCH, 1), "int64"),
-            Value("position", (BATCH,), "int64"),
-            Value("length", (BATCH,), "int64"),
-            *_cache_values(backbone, "ring", memory_length),
-        ),
-        (
-            Value("logits", logits_shape(lm, 1), "float32"),
-            *_cache_values(backbone, "new", 1),
-        ),
-        (*lm.weights, *_variables(terms)),
-    )
-
-
-def _constant_terms(lm: Any, memory_length: int) -> list[dict[str, Any]]:
+def constant_terms(lm: Any, memory_length: int) -> list[dict[str, Any]]:
     """For each layer what distances M, ..., 0 add, computed once."""
     return [
         {
@@ -197,11 +118,11 @@ def _constant_terms(lm: Any, memory_length: int) -> list[dict[str, Any]]:
     ]
 
 
-def _variables(terms: list[dict[str, Any]]) -> list[Any]:
+def variables(terms: list[dict[str, Any]]) -> list[Any]:
     return [table for layer in terms for table in layer.values()]
 
 
-def _window(backbone: Any, memory_length: int) -> int:
+def visible_keys(backbone: Any, memory_length: int) -> int:
     """Keys a token sees: itself and the M before it, or fewer."""
     window = backbone.attention_mask.window(memory_length)
     if window is None:
@@ -209,12 +130,12 @@ def _window(backbone: Any, memory_length: int) -> int:
     return min(int(window), memory_length + 1)
 
 
-def _logits(lm: Any, hidden: Tensor) -> Tensor:
+def logits_of(lm: Any, hidden: Tensor) -> Tensor:
     one_document = ops.zeros(ops.shape(hidden)[:2], "int32")
     return lm.head.logits(hidden, one_document)
 
 
-def _cache_values(
+def cache_values(
     backbone: Any, name: str, length: int | str
 ) -> tuple[Value, ...]:
     shape = (BATCH, backbone.num_heads, length, backbone.head_dim)
@@ -225,7 +146,7 @@ def _cache_values(
     )
 
 
-def _empty_slot(backbone: Any, block: Any) -> list[Any]:
+def empty_slot(backbone: Any, block: Any) -> list[Any]:
     """Key and value (1, N, 1, H) of a slot that holds nothing, a constant."""
     nothing = ops.zeros((1, 1, backbone.hidden_dim))
     rows = key_and_value(block, block.normalize_context(nothing))
@@ -256,19 +177,3 @@ def _last_columns(rows: Tensor, count: int | Tensor) -> Tensor:
     width = ops.shape(rows)[-1]
     padded = ops.pad(rows, [[0, 0], [0, 0], [0, 0], [count, 0]])
     return padded[..., width:]
-
-
-def _columns(columns: Tensor, last: Tensor) -> Callable[[Tensor], Tensor]:
-    """A function that brings columns of `(B, N, 1, R)` into an order.
-
-    Args:
-        columns: int tensor of shape `(batch, R - 1)`.
-        last: int tensor of shape `(batch, 1)`.
-    """
-    order = ops.concatenate([columns, last], axis=1)[:, None, None]
-
-    def take(rows: Tensor) -> Tensor:
-        places = ops.broadcast_to(order, ops.shape(rows))
-        return ops.take_along_axis(rows, places, axis=-1)
-
-    return take
