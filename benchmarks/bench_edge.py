@@ -4,26 +4,28 @@
     python benchmarks/bench_edge.py --quick    # only to see that it runs
     python benchmarks/bench_edge.py --model my_model --text held_out.txt
 
-One row, one token a call, ONNX Runtime in this process. Every file takes its
-turn in each round, with `generate_stream` of Keras, so that a busy machine
-harms all alike. With `--peers`, the script of `bench_decoding.py` measures
-other implementations at once behind them, and the bound (NumPy reads weights,
-keys and values once a token) in a process of its own: threads of ONNX Runtime
-that wait for work would keep its cores. The ring then runs alone, `--tokens`
-tokens, its time and the memory of the process by thousand. With
-`--model` and `--text` a trained model is exported exactly, in int8 and in
-fp16, and its bits per byte on the text are compared.
+One row, one token a call. Each file in each runtime, `generate_stream` of
+Keras, with `--peers` other implementations, and the bound (weights, keys and
+values read once a token, by NumPy and by ONNX Runtime) have a process of their
+own (`run.py`) and read the same prompt, which fills the memory. They take
+turns in bursts, in which all others wait. The ring then runs alone, `--tokens`
+tokens, its time and the memory of its process by part.
+
+With `--model` and `--text` a trained model is exported exactly, in int8 and in
+fp16; bits per byte on the text are compared, and the time of a token in turns.
 """
 
 import argparse
 import json
 import math
+import os
 import statistics
+import sys
 import tempfile
-import time
-from collections.abc import Callable
+import threading
 from datetime import UTC
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -31,19 +33,34 @@ import harness
 import numpy as np
 from bench_decoding import make_model
 from decoding_peers import add_arguments
-from decoding_peers import run_peers
+from decoding_peers import command_of
+from decoding_peers import config_of
+from edge_subjects import prompt_of
+from run import HERE
+from run import Worker
+from run import take_turns
 
 import keras_txl
 
-FILES = (
-    "hidden float32",
-    "kv float32",
-    "kv_ring float32",
-    "hidden int8",
-    "kv_ring int8",
-    "kv_ring fp16",
-)
-QUALITY = (None, "int8", "fp16")
+EDGE = HERE.parent / "export" / "edge"
+BOUNDS = ["bound", "edge_bound"]
+CANDIDATES = {
+    "hidden float32": "hidden",
+    "kv float32": "kv",
+    "kv_ring float32": "kv_ring",
+    "hidden int8": "hidden",
+    "kv_ring int8": "kv_ring",
+    "kv_ring fp16": "kv_ring",
+    "kv float32 GenAI": "genai",
+    "hidden float32 OpenVINO": "openvino",
+    "hidden float32 LiteRT": "litert",
+    "kv_ring float32 Node.js": "node",
+    "kv_ring int8 Node.js": "node",
+    "kv_ring float32 Chromium": "chromium",
+    "kv_ring int8 Chromium": "chromium",
+}
+"""Flavour, weights and runtime, and who runs them: see `edge_subjects.py`."""
+RING = "kv_ring float32"
 
 
 def main() -> None:
@@ -54,14 +71,12 @@ def main() -> None:
         "date": datetime.now(UTC).isoformat(),
     }
     with tempfile.TemporaryDirectory() as scratch:
-        if options.model:
-            report["quality"] = quality(options, Path(scratch))
-        else:
-            report |= speed(options, Path(scratch))
+        options.folder = options.folder or Path(scratch)
+        report |= quality(options) if options.model else speed(options)
     kind = "quality" if options.model else "speed"
     path = options.output or harness.RESULTS / f"edge-{kind}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(report, indent=1) + "\n")
+    path.write_text(json.dumps(report) + "\n")
     print(f"wrote {path}")
 
 
@@ -73,102 +88,148 @@ def parse_arguments() -> argparse.Namespace:
         ("hidden-dim", 512),
         ("memory-length", 512),
         ("vocabulary-size", 204),
-        ("samples", 20),
         ("tokens", 10_000),
     ):
         parser.add_argument(f"--{name}", type=int, default=number)
     parser.add_argument("--model", help="preset folder of a trained byte model")
     parser.add_argument("--text", type=Path, help="held-out text")
     parser.add_argument("--bytes", type=int, default=20_000, help="of the text")
-    parser.add_argument("--files", nargs="+", choices=FILES, default=FILES)
+    parser.add_argument(
+        "--candidates", nargs="*", choices=CANDIDATES, default=[*CANDIDATES]
+    )
+    parser.add_argument(
+        "--folder", type=Path, help="keeps the exported files, for another run"
+    )
+    parser.add_argument(
+        "--node-modules", type=Path, default=EDGE / "javascript/node_modules"
+    )
     add_arguments(parser)
     parser.add_argument("--output", type=Path)
     parser.add_argument("--quick", action="store_true", help="tiny model")
-    parser.set_defaults(peer_names=["hf_transfoxl"], peer_backends=[])
+    parser.set_defaults(
+        peer_names=["hf_transfoxl"], peer_backends=["tensorflow"]
+    )
     options = parser.parse_args()
     if (options.model is None) != (options.text is None):
         parser.error("--model and --text go together")
     if options.quick:
         options.num_layers, options.hidden_dim = 1, 64
-        options.memory_length, options.samples = 16, 3
-        options.tokens, options.files = 2000, ["kv_ring float32"]
+        options.memory_length, options.tokens = 16, 200
+        options.rounds, options.seconds = 2, 0.1
+        options.candidates = [RING]
     return options
 
 
-def speed(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
-    """Seconds a token of each file in interleaved rounds; the long run."""
+def speed(options: argparse.Namespace) -> dict[str, Any]:
+    """All candidates in turns; the long run of the ring."""
     params = {
         "num_layers": options.num_layers,
         "hidden_dim": options.hidden_dim,
         "memory_length": options.memory_length,
         "batch_size": 1,
     }
+    config = config_of(params, options.vocabulary_size)
     lm = make_model(params, options.vocabulary_size)
-    stream = lm.generate_stream(np.zeros((1, 1), "int32"), sampler="greedy")
-    timed: dict[str, Callable[[], Any]] = {"keras": lambda: next(stream)}
-    sizes, ring = {}, None
-    for name in options.files:
-        flavour, kind = name.split()
-        folder = keras_txl.export.export_onnx(
-            lm,
-            scratch / name,
-            flavour,
-            quantize=None if kind == "float32" else kind,
-        )
-        sizes[name] = size_of(folder)
-        timed[name] = token_loop(folder)
-        if name == "kv_ring float32":
-            ring = folder
-    for call in timed.values():
-        for _ in range(3):
-            call()
-    seconds: dict[str, list[float]] = {name: [] for name in timed}
-    for _ in range(options.samples):
-        for name, call in timed.items():
-            begin = time.perf_counter()
-            call()
-            seconds[name].append(time.perf_counter() - begin)
-    for name, samples in seconds.items():
-        median = statistics.median(samples)
-        print(
-            f"{name:>16}: {median * 1e3:7.2f} ms a token, "
-            f"{sizes.get(name, 0) / 2**20:6.1f} MiB",
-            flush=True,
-        )
-    return {
-        "params": params,
-        "seconds": seconds,
-        "bytes": sizes,
-        "peers": run_peers(params, options) if options.peers else [],
-        "long_run": long_run(ring, options.tokens) if ring else [],
+    others = [f"keras_txl_{name}" for name in options.peer_backends]
+    others += options.peer_names if options.peers else []
+    commands = {
+        name: command_of(name, config, options) for name in [*BOUNDS, *others]
     }
+    commands |= {
+        name: candidate(name, lm, config, options)
+        for name in options.candidates
+    }
+    rows = take_turns(commands, options)
+    for row in rows:
+        if row["name"] in CANDIDATES:
+            row["bytes"] = size_of(folder_of(row["name"], options))
+    compare_tokens(rows)
+    found = {"params": params, "rows": [timed(row, rows) for row in rows]}
+    if RING in commands:
+        found["long_run"] = long_run(commands[RING], options)
+    return found
 
 
-def token_loop(folder: Path) -> Callable[[], Any]:
-    """A function that feeds one token, its memory full before."""
-    manifest = keras_txl.export.read_manifest(folder)
-    runner = keras_txl.export.open_onnx(folder)
-    slots = manifest["model"]["memory_length"]
-    state = runner.start(1)
-    token = {
-        "token_ids": np.zeros((1, 1), "int32"),
-        "token_length": np.ones(1, "int32"),
-    }
-    if manifest["flavour"] == "hidden":
-        state["memory_length"][:] = slots
-    elif manifest["flavour"] == "kv":
-        shape = (1, state[0].shape[1], slots, state[0].shape[3])
-        state = [np.zeros(shape, "float32") for _ in state]
+def candidate(
+    name: str, lm: Any, config: dict[str, Any], options: argparse.Namespace
+) -> list[str]:
+    """Export a file, unless it is there, and say what runs it."""
+    flavour, weights, *_ = name.split()
+    runtime, folder = CANDIDATES[name], folder_of(name, options)
+    if folder.exists():
+        pass
+    elif runtime == "litert":
+        keras_txl.export.export_litert(lm, folder)
     else:
-        state["length"][:] = slots
+        quantize = None if weights == "float32" else weights
+        keras_txl.export.export_onnx(lm, folder, flavour, quantize=quantize)
+    config = {**config, "folder": str(folder)}
+    if runtime not in ("node", "chromium"):
+        return command_of(f"edge_{runtime}", config, options)
+    packages = Path(os.environ.get("EDGE_NODE_MODULES", options.node_modules))
+    told = {
+        "runtime": runtime,
+        "folder": str(folder),
+        "driver": str(EDGE / "javascript" / "transformer_xl.mjs"),
+        "packages": str(packages.absolute()),
+        "threads": options.threads,
+        "prompt": prompt_of(config),
+    }
+    if runtime == "chromium":
+        told["address"] = serve(folder, packages, options.folder)
+    return ["node", str(HERE / "edge_worker.mjs"), json.dumps(told)]
 
-    def feed() -> None:
-        nonlocal state
-        _, state = runner.step(token, state)
-        if isinstance(state, list):
-            state = [rows[:, :, -slots:] for rows in state]
 
-    return feed
+def folder_of(name: str, options: argparse.Namespace) -> Path:
+    """Where the file of a candidate is."""
+    flavour, weights, *_ = name.split()
+    if CANDIDATES[name] == "litert":
+        flavour = "litert"
+    folder: Path = options.folder / f"{flavour}-{weights}"
+    return folder
+
+
+def serve(folder: Path, packages: Path, sites: Path) -> str:
+    """The address of a site with the model, the driver and the runtime."""
+    sys.path.append(str(EDGE / "browser"))
+    make_site: Any = import_module("make_site")
+    site = sites / f"site-{folder.name}"
+    make_site.make_site(folder, site, packages)
+    (site / "edge_stream.mjs").write_bytes(
+        (HERE / "edge_stream.mjs").read_bytes()
+    )
+    server = make_site.make_server(site, 0)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{server.server_port}/"
+
+
+def compare_tokens(rows: list[dict[str, Any]]) -> None:
+    """How many tokens of each are those of the ring, in place of the ids."""
+    said = {row["name"]: row.pop("said", None) for row in rows}
+    for row in rows:
+        pairs = zip(said[row["name"]] or [], said.get(RING) or [], strict=False)
+        equal = [one == other for one, other in pairs]
+        if equal and row["name"] != RING:
+            row["tokens_compared"] = len(equal)
+            row["tokens_equal"] = [*equal, False].index(False)
+
+
+def timed(row: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """A row with the time of a token, which is printed."""
+    if "error" in row:
+        print(f"{row['name']:>24}: {row['error']}", flush=True)
+        return row
+    row["token_s"] = row["step_s"] / row["tokens_per_step"]
+    bound = min(r.get("step_s", 1e9) for r in rows if r["name"] in BOUNDS)
+    print(
+        f"{row['name']:>24}: {row['token_s'] * 1e3:7.2f} ms a token, "
+        f"{1 / row['token_s']:6.1f} tokens/s, "
+        f"{bound / row['token_s']:4.0%} of the bound, "
+        f"{row['peak_rss_mb'] or 0:5.0f} MB, tokens "
+        f"{row.get('tokens_equal')}/{row.get('tokens_compared')}",
+        flush=True,
+    )
+    return row
 
 
 def size_of(folder: Path) -> int:
@@ -177,62 +238,64 @@ def size_of(folder: Path) -> int:
     return sum(
         told["bytes"]
         for name, told in files.items()
-        if name.startswith("model.onnx")
+        if name.startswith(("model.onnx", "model.tflite"))
     )
 
 
-def long_run(folder: Any, tokens: int) -> list[dict[str, float]]:
-    """Seconds a token and MiB of the process, by thousand tokens."""
-    feed, rows = token_loop(folder), []
-    for done in range(0, tokens, 1000):
-        begin = time.perf_counter()
-        for _ in range(min(1000, tokens - done)):
-            feed()
+def long_run(
+    command: list[str], options: argparse.Namespace
+) -> list[dict[str, float]]:
+    """Seconds a token and MB of the process, part by part."""
+    worker = Worker(command, options)
+    rows: list[dict[str, float]] = []
+    ready, done = worker.answer(options.start_limit), 0
+    while ready and done < options.tokens:
+        burst = worker.burst(2 * options.seconds)
+        if burst is None:
+            break
+        done += len(burst["samples"])
         rows.append(
             {
-                "tokens": done + 1000,
-                "seconds": (time.perf_counter() - begin) / 1000,
-                "resident_mib": resident_mib(),
+                "tokens": done,
+                "token_s": burst["step"],
+                "resident_mb": burst["resident_mb"],
+                "foreign": burst["foreign"],
             }
         )
+    worker.close()
     print(f"long run: {rows[0]} to {rows[-1]}", flush=True)
     return rows
 
 
-def resident_mib() -> float:
-    """Memory of this process now."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * 4096 / 2**20
-
-
-def quality(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
-    """Bits per byte of a trained model, exact and quantized."""
+def quality(options: argparse.Namespace) -> dict[str, Any]:
+    """Bits per byte of a trained model, size and time of its files."""
     lm = keras_txl.models.TransformerXLCausalLM.from_preset(options.model)
+    backbone = lm.backbone
+    params = {
+        "num_layers": backbone.num_layers,
+        "hidden_dim": backbone.hidden_dim,
+        "memory_length": backbone.memory_length,
+        "batch_size": 1,
+    }
+    config = config_of(params, backbone.vocabulary_size)
     data = options.text.read_bytes()[: options.bytes]
     ids = np.frombuffer(data, "uint8").astype("int32")[None]
-    found = {}
-    for quantize in QUALITY:
-        folder = keras_txl.export.export_onnx(
-            lm, scratch / str(quantize), "hidden", quantize=quantize
-        )
-        name = quantize or "float32"
-        found[name] = {
-            "bits_per_byte": bits_per_byte(folder, ids),
-            "seconds_a_token": seconds_a_token(folder),
-            "bytes": size_of(folder),
-        }
-        print(f"{name}: {found[name]}", flush=True)
-    return {**found, "text_bytes": len(data)}
-
-
-def seconds_a_token(folder: Path, tokens: int = 50) -> float:
-    """Median over single tokens behind a full memory."""
-    feed, samples = token_loop(folder), []
-    for _ in range(tokens):
-        begin = time.perf_counter()
-        feed()
-        samples.append(time.perf_counter() - begin)
-    return statistics.median(samples)
+    names = [f"kv_ring {weights}" for weights in ("float32", "int8", "fp16")]
+    commands = {name: candidate(name, lm, config, options) for name in names}
+    rows = take_turns(commands, options)
+    for row in rows:
+        folder = folder_of(row["name"], options)
+        row.pop("said", None)
+        for burst in row["bursts"]:  # of thousands of samples
+            samples = burst.pop("samples")
+            burst["count"] = len(samples)
+            burst["quartiles"] = statistics.quantiles(samples, n=4)
+        row["bytes"] = size_of(folder)
+        row["bits_per_byte"] = bits_per_byte(folder, ids)
+        row["token_s"] = row["step_s"]
+        told = {k: row[k] for k in ("bytes", "bits_per_byte", "token_s")}
+        print(f"{row['name']}: {told}", flush=True)
+    return {"params": params, "rows": rows, "text_bytes": len(data)}
 
 
 def bits_per_byte(folder: Path, ids: Any) -> float:

@@ -7,13 +7,12 @@ built, compiled and warmed up before the first turn.
 import argparse
 import json
 import os
-import statistics
 import sys
 from pathlib import Path
 from typing import Any
 
 from run import HERE
-from run import Worker
+from run import take_turns
 from speed_configs import TENSORFLOW_PEERS
 
 PEERS = [
@@ -23,6 +22,9 @@ PEERS = [
     "x_transformers_kvcache",
     *TENSORFLOW_PEERS,
 ]
+OURS = ("keras_txl", "bound", "edge")
+"""How the names of `speed_worker.py` begin."""
+
 SEGMENT_LENGTH = 128  # in which peers read; one of them keeps keys within it
 
 
@@ -68,61 +70,46 @@ def run_peers(
         params: of the cell.
         options: of `add_arguments`, and `vocabulary_size`.
     """
-    config = {
-        "batch": params["batch_size"],
-        "rows": params["batch_size"],
-        "mem_len": params["memory_length"],
-        "n_layer": params["num_layers"],
-        "d_model": params["hidden_dim"],
-        "n_head": max(1, params["hidden_dim"] // 64),
-        "d_head": min(64, params["hidden_dim"]),
-        "d_inner": 4 * params["hidden_dim"],
-        "vocab": options.vocabulary_size,
-        "tgt_len": SEGMENT_LENGTH,
-        "cutoffs": [],
-        "dropout": 0.0,
-    }
+    config = config_of(params, options.vocabulary_size)
     names = ["bound", *(f"keras_txl_{name}" for name in options.peer_backends)]
     for name in options.peer_names if options.peers else []:
         if name not in TENSORFLOW_PEERS or options.tf_python:
             names.append(name)
-    workers, rows = [], []
-    for name in names:
-        row: dict[str, Any] = {"peer": name}
-        rows.append(row)
-        worker = Worker(_command(name, config, options), options)
-        ready = worker.answer(options.start_limit)
-        if ready is None:
-            row["error"] = worker.last_words()
-            worker.close()
-            continue
-        print(f"  {name} is ready", file=sys.stderr, flush=True)
-        row |= {"version": ready["version"], "bursts": []}
-        workers.append((worker, row, ready["tokens_per_step"]))
-    if options.pause:
-        print("  all are ready: Enter", file=sys.stderr, flush=True)
-        sys.stdin.readline()
-    for _ in range(options.rounds):
-        for worker, row, _ in workers:
-            burst = worker.burst(options.seconds)
-            if burst is not None:
-                row["bursts"].append(burst)
-    for worker, row, tokens in workers:
-        worker.close()
-        if not row["bursts"]:
-            row["error"] = worker.last_words()
-            continue
-        steps = [burst["step"] for burst in row["bursts"]]
-        row["tokens_per_s"] = round(tokens / statistics.median(steps), 2)
+    commands = {name: command_of(name, config, options) for name in names}
+    rows = take_turns(commands, options)
+    for row in rows:
+        row["peer"] = row.pop("name")
+        if "error" not in row:
+            rate = row["tokens_per_step"] / row["step_s"]
+            row["tokens_per_s"] = round(rate, 2)
     return rows
 
 
-def _command(
+def config_of(params: dict[str, Any], vocabulary_size: int) -> dict[str, Any]:
+    """A cell in the words of the workers."""
+    width = params["hidden_dim"]
+    return {
+        "batch": params["batch_size"],
+        "rows": params["batch_size"],
+        "mem_len": params["memory_length"],
+        "n_layer": params["num_layers"],
+        "d_model": width,
+        "n_head": max(1, width // 64),
+        "d_head": min(64, width),
+        "d_inner": 4 * width,
+        "vocab": vocabulary_size,
+        "tgt_len": SEGMENT_LENGTH,
+        "cutoffs": [],
+        "dropout": 0.0,
+    }
+
+
+def command_of(
     name: str, config: dict[str, Any], options: argparse.Namespace
 ) -> list[str]:
     """What starts a worker, ours or that of the script of the peers."""
     python, script, more = sys.executable, HERE / "speed_worker.py", []
-    if not name.startswith(("keras_txl", "bound")):
+    if not name.startswith(OURS):
         python, script = options.peers_python, options.peers
         more = ["--plugin", str(HERE / "peers_plugin.py")]
         if name in TENSORFLOW_PEERS:

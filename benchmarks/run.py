@@ -162,11 +162,34 @@ def measure(
     cell: dict[str, Any], options: argparse.Namespace
 ) -> dict[str, Any]:
     """Let all implementations of a cell take turns."""
+    commands = {
+        name: command_of(name, cell, options)
+        for name in cell["implementations"]
+    }
+    rows = take_turns(commands, options)
+    summarize(rows, cell)
+    return {"date": datetime.now(UTC).isoformat(), "rows": rows}
+
+
+def take_turns(
+    commands: dict[str, list[str]], options: argparse.Namespace
+) -> list[dict[str, Any]]:
+    """Bursts of all in turns, each in a process that waits for its own.
+
+    Args:
+        commands: what starts each worker, by name.
+        options: of the command line. With `pause`, a line of standard input
+            starts the turns.
+
+    Returns:
+        A row for each: `name`, what the worker said when it was ready,
+        `bursts`, `step_s` (the median of theirs), `peak_rss_mb`; or `error`.
+    """
     workers, rows = [], []
-    for name in cell["implementations"]:
+    for name, command in commands.items():
         row: dict[str, Any] = {"name": name}
         rows.append(row)
-        worker = Worker(command_of(name, cell, options), options)
+        worker = Worker(command, options)
         ready = worker.answer(options.start_limit)
         if ready is None:
             row["error"] = worker.last_words()
@@ -175,6 +198,9 @@ def measure(
         print(f"  {name} is ready", file=sys.stderr, flush=True)
         row |= {**ready, "bursts": []}
         workers.append((worker, row))
+    if getattr(options, "pause", False):
+        print("  all are ready: Enter", file=sys.stderr, flush=True)
+        sys.stdin.readline()
     for _ in range(options.rounds):
         for worker, row in workers:
             burst = worker.burst(options.seconds)
@@ -182,10 +208,12 @@ def measure(
                 row["bursts"].append(burst)
     for worker, row in workers:
         row |= worker.close()
-        if not row["bursts"]:
+        if row["bursts"]:
+            steps = [burst["step"] for burst in row["bursts"]]
+            row["step_s"] = statistics.median(steps)
+        else:
             row["error"] = worker.last_words()
-    summarize(rows, cell)
-    return {"date": datetime.now(UTC).isoformat(), "rows": rows}
+    return rows
 
 
 def command_of(
@@ -210,7 +238,6 @@ def summarize(rows: list[dict[str, Any]], cell: dict[str, Any]) -> None:
     for row in rows:
         if "error" in row:
             continue
-        row["step_s"] = statistics.median(b["step"] for b in row["bursts"])
         if row.get("flops"):
             row["gflops"] = row["flops"] / row["step_s"] / 1e9
         else:
@@ -290,7 +317,7 @@ class Worker:
         return self.answer(seconds + 400)
 
     def close(self) -> dict[str, Any]:
-        """Peak memory of the process, which ends."""
+        """Peak memory of the process, which ends, and what it said."""
         try:
             self.process.stdin.write("quit\n")
         except OSError:
@@ -298,7 +325,8 @@ class Worker:
         last = self.answer(60) or {}
         self.process.kill()
         self.process.wait()
-        return {"peak_rss_mb": last.get("rss_mb")}
+        peak = {"peak_rss_mb": last.get("rss_mb")}
+        return peak | ({"said": last["said"]} if last.get("said") else {})
 
     def last_words(self) -> str:
         """The last line of its log."""

@@ -37,6 +37,11 @@ def main() -> None:
         subject: Any = MatrixProduct(variant)
     elif kind == "bound":
         subject = GenerationBound(options.cfg)
+    elif kind == "edge":
+        from edge_subjects import SUBJECTS
+
+        config = {**options.cfg, "threads": options.threads or 0}
+        subject = SUBJECTS[variant](config)
     else:
         variant = options.peer.removeprefix("keras_txl_")
         subject = KerasTXL(config, options.mode, variant)
@@ -57,8 +62,18 @@ def main() -> None:
         if line.startswith("quit"):
             break
         say(**burst(subject.step, float(line)))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    say(rss_mb=round(peak, 1))
+    say(rss_mb=peak_megabytes(), said=getattr(subject, "said", None))
+
+
+def peak_megabytes() -> float:
+    """Largest size of this process: Linux's `ru_maxrss` has its parent's."""
+    try:
+        with open("/proc/self/status") as file:
+            fields = dict(line.split(":", 1) for line in file)
+        return round(int(fields["VmHWM"].split()[0]) / 1024, 1)
+    except (OSError, KeyError):
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return round(peak / 1024, 1)
 
 
 def burst(step: Any, seconds: float) -> dict[str, Any]:
@@ -77,7 +92,18 @@ def burst(step: Any, seconds: float) -> dict[str, Any]:
         "step": statistics.median(samples),
         "cpu": cpu,
         "foreign": max(0.0, foreign),
+        "resident_mb": resident_megabytes(),
     }
+
+
+def resident_megabytes() -> float | None:
+    """Memory of this process now."""
+    try:
+        with open("/proc/self/statm") as file:
+            pages = int(file.read().split()[1])
+    except OSError:
+        return None
+    return round(pages * resource.getpagesize() / 2**20, 2)
 
 
 def busy_seconds() -> float:
