@@ -45,6 +45,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--steps", type=int, default=150, help="a trial")
     parser.add_argument("--trials", type=int, default=4)
+    parser.add_argument("--validation-steps", type=int, default=20)
     arguments = parser.parse_args()
     try:
         import keras_tuner
@@ -71,7 +72,7 @@ def main() -> None:
             train.repeat(),
             steps_per_epoch=arguments.steps,
             validation_data=valid,
-            validation_steps=20,
+            validation_steps=arguments.validation_steps,
             verbose=0,
         )
         print("best:", tuner.get_best_hyperparameters()[0].values)

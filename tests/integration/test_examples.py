@@ -1,5 +1,6 @@
 """Every example runs with a tiny budget, and says what it promises to say."""
 
+import ast
 import os
 import re
 import runpy
@@ -108,6 +109,21 @@ def test_sensors_are_predicted_with_and_without_memory(run, eagerly):
         "memory  0",
         "memory 32",
     ]
+
+
+def test_a_size_and_a_rate_are_searched_for(run, eagerly):
+    output = run("tune", "--steps 2 --trials 2 --validation-steps 1")
+    (best,) = re.findall(r"^best: (.*)$", output, re.MULTILINE)
+    assert set(ast.literal_eval(best)) == {"hidden_dim", "learning_rate"}
+
+
+def test_scikit_learn_cross_validates_a_classifier(run, eagerly):
+    output = run("cross_validate", "--per-class 8 --epochs 1 --folds 2")
+    scores = numbers(r"fold \d: ([\d.]+)", output)
+    assert len(scores) == 2
+    (mean,) = numbers(r"mean of 2 folds: ([\d.]+)", output)
+    assert abs(mean - sum(scores) / 2) < 0.002
+    assert numbers("same answer: ([\d.]+)", output) == [0.25]
 
 
 @pytest.mark.parametrize(
