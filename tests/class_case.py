@@ -89,6 +89,20 @@ class ClassCase:
         assert {v.dtype for v in made.trainable_weights} <= {"float32"}
 
 
+def public_classes(*packages: Any) -> set[type]:
+    """Layers, models, preprocessors and tokenizers that packages name."""
+    named = [
+        getattr(package, name)
+        for package in packages
+        for name in package.__all__
+    ]
+    return {
+        each
+        for each in named
+        if isinstance(each, type) and issubclass(each, keras.layers.Layer)
+    }
+
+
 def assert_alike(found: Any, symbol: Any) -> None:
     """Shape and type of a tensor are those that a symbol knows."""
     for size, known in zip(ops.shape(found), symbol.shape, strict=True):

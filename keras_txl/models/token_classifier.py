@@ -3,26 +3,33 @@
 Axes: B rows, T segment, D hidden width, C classes.
 """
 
+import functools
 from typing import Any
 
 import keras
+import keras_hub
 import numpy as np
 
 from keras_txl.aliases import Tensor
 from keras_txl.checks import check_fraction
 from keras_txl.checks import check_integer
 from keras_txl.checks import check_keywords
+from keras_txl.models.backbone import TransformerXLBackbone
+from keras_txl.models.class_labels import check_labels
+from keras_txl.models.preset_loading import PresetTaskMixin
 from keras_txl.models.stateful_model import StatefulModelMixin
 
 
 @keras.saving.register_keras_serializable(package="keras_txl")
-class TransformerXLTokenClassifier(StatefulModelMixin, keras.Model):
+class TransformerXLTokenClassifier(
+    StatefulModelMixin, PresetTaskMixin, keras_hub.models.Task
+):
     """Labels every token of inputs of any length, a segment at a time.
 
     Memory is carried from segment to segment as in a language model: train
     with `fit` on `keras_txl.data.labelled_segments`, with as many streams as
     the backbone has a `batch_size`. A label sees its token and what stands
-    before it.
+    before it. It works on token ids alone: a preset of it holds no tokenizer.
 
     Args:
         backbone: a `TransformerXLBackbone`.
@@ -57,6 +64,9 @@ class TransformerXLTokenClassifier(StatefulModelMixin, keras.Model):
     ```
     """
 
+    backbone_cls = TransformerXLBackbone
+    head_arguments = ("activation", "dropout")
+
     def __init__(
         self,
         backbone: Any,
@@ -68,22 +78,29 @@ class TransformerXLTokenClassifier(StatefulModelMixin, keras.Model):
         check_keywords(type(self).__name__, kwargs, ("name", "trainable"))
         check_integer("num_classes", num_classes, 1)
         check_fraction("dropout", dropout)
+
+        # === Layers ===
+        self.backbone = backbone
+        self.preprocessor = None
         dtype = backbone.dtype_policy
-        output_dropout = keras.layers.Dropout(
+        self.output_dropout = keras.layers.Dropout(
             dropout, dtype=dtype, name="output_dropout"
         )
-        output_dense = keras.layers.Dense(
+        self.output_dense = keras.layers.Dense(
             num_classes, activation=activation, dtype=dtype, name="logits"
         )
-        inputs = backbone.input
-        outputs = output_dense(output_dropout(backbone(inputs)))
-        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
-        self.backbone = backbone
-        self.output_dropout = output_dropout
-        self.output_dense = output_dense
+
+        # === Config ===
         self.num_classes = num_classes
         self.activation = keras.activations.get(activation)
         self.dropout = dropout
+
+        # === Functional Model ===
+        inputs = backbone.input
+        outputs = self.output_dense(self.output_dropout(backbone(inputs)))
+        super().__init__(
+            inputs=inputs, outputs=outputs, compile=False, **kwargs
+        )
 
     def normalize_inputs(self, inputs: Any) -> dict[str, Tensor]:
         normal: dict[str, Tensor] = self.backbone.normalize_inputs(inputs)
@@ -125,20 +142,48 @@ class TransformerXLTokenClassifier(StatefulModelMixin, keras.Model):
             rows.append(self.output_dense(hidden)[0])
         return keras.ops.convert_to_numpy(keras.ops.concatenate(rows))
 
+    def fit(
+        self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        """`keras.Model.fit` for streams, see `StatefulModelMixin`.
+
+        Raises:
+            ValueError: if labels do not fit the loss and `num_classes`.
+        """
+        self._check_labels(y)
+        validation = kwargs.get("validation_data")
+        if isinstance(validation, tuple):
+            self._check_labels(validation[1])
+        return super().fit(x, y, *args, **kwargs)
+
+    def evaluate(
+        self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        """`keras.Model.evaluate`, from a clean evaluation bank; see `fit`."""
+        self._check_labels(y)
+        return super().evaluate(x, y, *args, **kwargs)
+
+    def _check_labels(self, labels: Any) -> None:
+        loss = getattr(self, "loss", None)
+        check_labels(labels, self.num_classes, loss, axes=2)
+
+    def _loop(self, name: str, x: Any) -> Any:
+        """The method of Keras: there is nothing to preprocess."""
+        return functools.partial(getattr(keras.Model, name), self)
+
     def get_config(self) -> dict[str, Any]:
         return {
-            "backbone": keras.saving.serialize_keras_object(self.backbone),
+            **super().get_config(),
             "num_classes": self.num_classes,
             "activation": keras.activations.serialize(self.activation),
             "dropout": self.dropout,
-            "name": self.name,
         }
 
     @classmethod
     def from_config(
-        cls, config: dict[str, Any], custom_objects: Any = None
+        cls, config: dict[str, Any]
     ) -> "TransformerXLTokenClassifier":
-        backbone = keras.saving.deserialize_keras_object(
-            config["backbone"], custom_objects
-        )
-        return cls(**{**config, "backbone": backbone})
+        config = dict(config)
+        config.pop("preprocessor", None)  # every task of KerasHub names one
+        made: TransformerXLTokenClassifier = super().from_config(config)
+        return made
