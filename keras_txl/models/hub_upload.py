@@ -8,6 +8,23 @@ HUGGING_FACE = "hf://"
 KAGGLE = "kaggle://"
 CARD = "README.md"
 
+# What the hub calls it, and what somebody tries first.
+USES = {
+    "TransformerXLCausalLM": (
+        "text-generation",
+        'for text in model.generate_stream("Once"):\n'
+        '    print(text, end="", flush=True)',
+    ),
+    "TransformerXLTextClassifier": (
+        "text-classification",
+        'print(model.predict(["A text of any length."]))',
+    ),
+    "TransformerXLTokenClassifier": (
+        "token-classification",
+        "print(model.label([1, 2, 3]).shape)  # ids of a document",
+    ),
+}
+HEAD = ("num_classes", "segment_length", "pooling")
 ARCHITECTURE = (
     "num_layers",
     "num_heads",
@@ -24,7 +41,7 @@ ARCHITECTURE = (
 
 
 def upload_to_hub(
-    lm: Any,
+    model: Any,
     uri: str,
     results: str | None = None,
     licence: str | None = None,
@@ -34,7 +51,8 @@ def upload_to_hub(
     A card that is on the hub already, perhaps written by hand, stays.
 
     Args:
-        lm: a `TransformerXLCausalLM`.
+        model: a `TransformerXLCausalLM`, `TransformerXLTextClassifier` or
+            `TransformerXLTokenClassifier`.
         uri: `"hf://user/model"` or
             `"kaggle://user/model/keras/variation"`. The client of the hub
             must be logged in.
@@ -42,7 +60,7 @@ def upload_to_hub(
         licence: as for `model_card`.
 
     Raises:
-        ValueError: if the address is of no hub.
+        ValueError: if the address is of no hub, or the model no task.
         OSError: if the hub cannot be reached.
     """
     import keras_hub
@@ -54,16 +72,17 @@ def upload_to_hub(
             "`save_to_preset`."
         )
     with tempfile.TemporaryDirectory() as folder:
-        lm.save_to_preset(folder)
+        text = model_card(model, uri, results, licence)
+        model.save_to_preset(folder)
         card = Path(folder, CARD)
-        card.write_text(model_card(lm, uri, results, licence), "utf-8")
+        card.write_text(text, "utf-8")
         if uri.startswith(HUGGING_FACE) and not _send_card(uri, card):
             card.unlink()
         keras_hub.upload_preset(uri, folder)
 
 
 def model_card(
-    lm: Any,
+    model: Any,
     uri: str,
     results: str | None = None,
     licence: str | None = None,
@@ -71,7 +90,7 @@ def model_card(
     """What somebody who finds a model on a hub must know, as Markdown.
 
     Args:
-        lm: a `TransformerXLCausalLM`.
+        model: as for `upload_to_hub`.
         uri: where it can be loaded from: an address of a hub or a folder.
         results: Markdown. What was measured and how, such as the
             `protocol_line` of `evaluate_stream`. `None`: a note that nothing
@@ -82,31 +101,44 @@ def model_card(
     Returns:
         The text of the README.md of a preset.
 
+    Raises:
+        ValueError: if the model is no task.
+
     Example:
     ```python
     card = keras_txl.models.model_card(lm, "hf://me/little-sea", "1.9 bits")
     ```
     """
-    backbone = lm.backbone
-    settings = {name: getattr(backbone, name) for name in ARCHITECTURE}
-    tokenizer = lm.preprocessor and lm.preprocessor.tokenizer
+    names = [base.__name__ for base in type(model).__mro__]
+    task = next((name for name in names if name in USES), None)
+    if task is None:
+        raise ValueError(
+            "`model` must be a task, whose card says what it does. Received: "
+            f"{names[0]}. Put a head on it: {', '.join(USES)}."
+        )
+    purpose, use = USES[task]
+    backbone = model.backbone
+    settings = {name: getattr(model, name, None) for name in HEAD}
+    settings |= {name: getattr(backbone, name) for name in ARCHITECTURE}
+    tokenizer = model.preprocessor and model.preprocessor.tokenizer
     tokenizer = type(tokenizer).__name__ if tokenizer else "none: token ids"
     rows = [
-        ("parameters", f"{lm.count_params():,}"),
+        ("parameters", f"{model.count_params():,}"),
         ("tokenizer", tokenizer),
         *((name, value) for name, value in settings.items() if value),
     ]
     table = "\n".join(f"| {name} | {value} |" for name, value in rows)
     results = results or (
-        "Nothing was measured. Fill in figures and the line that "
-        "`keras_txl.evaluation.evaluate_stream` gives with each."
+        "Nothing was measured. Fill in figures and how they were measured, for "
+        "a language model the line that `keras_txl.evaluation.evaluate_stream` "
+        "gives with each."
     )
     terms = licence or "Not stated yet: to be filled in by the author."
     memory = backbone.memory_layers[0].slots(training=False)
     return f"""\
 ---
 library_name: keras-hub
-pipeline_tag: text-generation
+pipeline_tag: {purpose}
 license: {licence or "other"}
 tags: [keras, transformer-xl]
 ---
@@ -124,9 +156,8 @@ cost a token that does not grow.
 ```python
 import keras_txl.models
 
-lm = keras_txl.models.TransformerXLCausalLM.from_preset("{uri}")
-for text in lm.generate_stream("Once"):
-    print(text, end="", flush=True)
+model = keras_txl.models.{task}.from_preset("{uri}")
+{use}
 ```
 
 ## Architecture
@@ -141,7 +172,7 @@ for text in lm.generate_stream("Once"):
 
 ## Training data and limits
 
-To be filled in by the author. A language model repeats what its text holds.
+To be filled in by the author. A model repeats what its text holds.
 
 ## Licence
 

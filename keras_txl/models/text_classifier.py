@@ -17,12 +17,14 @@ from keras_txl.checks import check_keywords
 from keras_txl.checks import check_weight
 from keras_txl.data.text_batches import TextBatches
 from keras_txl.models.backbone import TransformerXLBackbone
+from keras_txl.models.class_labels import check_labels
 from keras_txl.models.compile_config import CompiledAgainMixin
 from keras_txl.models.language_model_head import LanguageModelHead
 from keras_txl.models.normalized_inputs import NormalizedInputsMixin
 from keras_txl.models.preset_loading import PresetTaskMixin
 from keras_txl.models.prompts import holds_text
 from keras_txl.models.quantization import QuantizationMixin
+from keras_txl.models.replicas import scope_of
 from keras_txl.models.text_classifier_preprocessor import (
     TransformerXLTextClassifierPreprocessor,
 )
@@ -233,9 +235,14 @@ class TransformerXLTextClassifier(
 
         Returns:
             A `keras.callbacks.History`.
+
+        Raises:
+            ValueError: if labels do not fit the loss and `num_classes`.
         """
+        self._check_labels(x, y)
         if isinstance(validation_data, tuple):
             texts, labels, weights = (*validation_data, None)[:3]
+            self._check_labels(texts, labels)
             if _is_list_of_texts(texts):
                 validation_data = self._batches(
                     texts, labels, weights, batch_size
@@ -271,6 +278,7 @@ class TransformerXLTextClassifier(
         **kwargs: Any,
     ) -> Any:
         """`keras.Model.evaluate`, also for lists of texts; see `fit`."""
+        self._check_labels(x, y)
         if _is_list_of_texts(x):
             x = self._batches(x, y, sample_weight, batch_size)
             y = sample_weight = batch_size = None
@@ -296,6 +304,18 @@ class TransformerXLTextClassifier(
         batches = self._batches(x, batch_size=batch_size)
         rows = self._of_keras("predict")(batches, **kwargs)
         return batches.in_given_order(rows)
+
+    def make_train_function(self, force: bool = False) -> Any:
+        """As Keras does, once the optimizer has its variables: a callback may
+        put back what they were."""
+        if self.optimizer is not None and not self.optimizer.built:
+            with scope_of(self):
+                self.optimizer.build(self.trainable_variables)
+        return super().make_train_function(force)
+
+    def _check_labels(self, x: Any, y: Any) -> None:
+        labels = getattr(x, "labels", None) if y is None else y
+        check_labels(labels, self.num_classes, getattr(self, "loss", None))
 
     def _of_keras(self, name: str) -> Callable[..., Any]:
         """The method of Keras, not of KerasHub, which pads all texts alike."""

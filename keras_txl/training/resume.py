@@ -188,9 +188,10 @@ class ResumeTraining(StartAtStep):
     def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
         if self._fitted is None:
             raise ValueError(
-                "`ResumeTraining` needs the `fit` of a model of "
-                f"`keras_txl.models`. Received: {type(self.model).__name__}. "
-                "For a graph of your own use `keras_txl.models.StatefulModel`."
+                "`ResumeTraining` needs the `fit` of a model with streams. "
+                f"Received: {type(self.model).__name__}. For a graph of your "
+                "own use `keras_txl.models.StatefulModel`; to train on single "
+                "texts, `keras.callbacks.BackupAndRestore`."
             )
         self._saved_at = time.monotonic()
         self._due = False

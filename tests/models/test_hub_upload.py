@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from keras_txl.models import TransformerXLCausalLM
+from keras_txl.models import TransformerXLTextClassifier
+from keras_txl.models import TransformerXLTokenClassifier
 from keras_txl.models import model_card
 from keras_txl.models import upload_to_hub
 from tests import tolerances
@@ -102,6 +104,22 @@ def test_a_card_says_what_is_open(lm):
     assert "license: other\n" in card
     assert card.count("filled in by the author") == 2
     assert "Nothing was measured." in card
+
+
+def test_a_classifier_says_in_its_card_what_it_does(lm, hub):
+    classifier = TransformerXLTokenClassifier(lm.backbone, 3)
+    upload_to_hub(classifier, "hf://me/labels")
+    card = (hub / "me" / "labels" / "README.md").read_text()
+    assert "pipeline_tag: token-classification\n" in card
+    assert 'TransformerXLTokenClassifier.from_preset("hf://me/labels")' in card
+    assert "| num_classes | 3 |" in card
+    loaded = TransformerXLTokenClassifier.from_preset("hf://me/labels")
+    wanted = classifier.label(IDS[0])
+    assert_close(loaded.label(IDS[0]), wanted, tolerances.EXACT, "labels")
+    card = model_card(TransformerXLTextClassifier(lm.backbone, 2), "sea")
+    assert "pipeline_tag: text-classification\n" in card
+    with pytest.raises(ValueError, match="must be a task.*Backbone. Put"):
+        upload_to_hub(lm.backbone, "hf://me/sea")
 
 
 def test_another_address_is_refused(lm):

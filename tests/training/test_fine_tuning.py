@@ -6,6 +6,7 @@ import pytest
 
 from keras_txl.data import SegmentStream
 from keras_txl.training import GradualUnfreezing
+from keras_txl.training import ResumeTraining
 from keras_txl.training import WidenMemory
 from keras_txl.training import layerwise_decay
 from keras_txl.training import make_optimizer
@@ -14,6 +15,12 @@ from tests.oracles.weights import randomize
 from tests.tolerances import REORDERED
 from tests.tolerances import assert_close
 from tests.tolerances import to_numpy
+from tests.training.interrupted_run import StopAt
+from tests.training.interrupted_run import assert_same_run
+from tests.training.interrupted_run import make_stream
+from tests.training.interrupted_run import put
+from tests.training.interrupted_run import snapshot
+from tests.training.interrupted_run import stop
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +135,36 @@ def test_narrow_memory_changes_what_training_reads_not_what_it_keeps(make_lm):
     assert_close(outputs[0], without, REORDERED, "no memory read")
     assert np.abs(outputs[2] - outputs[None]).max() > 1e-3
     assert_close(kept[0], kept[None], 0, "memory kept")
+
+
+# On JAX every change of what trains is compiled anew.
+@pytest.mark.backend("tensorflow", "torch")
+def test_rates_frozen_blocks_and_memory_are_resumed(make_lm, tmp_path):
+    lm = make_lm(num_layers=1, batch_size=2, dropout=0.2)
+    factors = layerwise_decay(lm, 0.5)
+    optimizer = make_optimizer("adam", 0.01, rate_factors=factors)
+    lm.compile(optimizer, run_eagerly=True)
+    lm.optimizer.build(lm.trainable_variables)
+    start = snapshot(lm)
+
+    def run(folder, *others):
+        put(lm, start)
+        lm.fit(
+            make_stream(),
+            epochs=2,
+            verbose=0,
+            callbacks=[
+                GradualUnfreezing(),
+                WidenMemory([0, 3]),
+                *others,
+                ResumeTraining(tmp_path / folder),
+            ],
+        )
+        return snapshot(lm)
+
+    expected = run("whole")
+    run("parts", StopAt(10, stop))  # within the second epoch
+    assert_same_run(run("parts"), expected)
 
 
 @pytest.mark.backend("tensorflow")
