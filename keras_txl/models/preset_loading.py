@@ -48,7 +48,7 @@ class PresetTaskMixin(PresetFilesMixin):
 @contextmanager
 def without_optimizer(task: Any) -> Iterator[None]:
     """KerasHub would write the optimizer into presets and miss it later."""
-    optimizer = task.optimizer
+    optimizer = getattr(task, "optimizer", None)  # a task may have none
     task.optimizer = None
     try:
         yield

@@ -123,7 +123,7 @@ def test_scikit_learn_cross_validates_a_classifier(run, eagerly):
     assert len(scores) == 2
     (mean,) = numbers(r"mean of 2 folds: ([\d.]+)", output)
     assert abs(mean - sum(scores) / 2) < 0.002
-    assert numbers("same answer: ([\d.]+)", output) == [0.25]
+    assert numbers(r"same answer: ([\d.]+)", output) == [0.25]
 
 
 @pytest.mark.parametrize(
