@@ -14,6 +14,7 @@ from keras_txl.export.onnx_file import LARGEST_FILE
 from keras_txl.export.onnx_folding import fold_constants
 from keras_txl.export.onnx_norms import fuse_norms
 from keras_txl.export.onnx_signature import Graph
+from keras_txl.layers.memory_parts import keys_in_one
 
 OPSET = 17
 OPSETS = (13, 18)
@@ -81,12 +82,13 @@ def convert(graph: Graph, opset: int = OPSET) -> Any:
         named = zip(_names("output", graph.outputs), outputs, strict=True)
         return {name: tf.identity(output) for name, output in named}
 
-    model, _ = converter.from_function(
-        function,
-        input_signature=signature,
-        opset=opset,
-        custom_op_handlers={"Erfc": (_complement_of_erf, [])},
-    )
+    with keys_in_one():
+        model, _ = converter.from_function(
+            function,
+            input_signature=signature,
+            opset=opset,
+            custom_op_handlers={"Erfc": (_complement_of_erf, [])},
+        )
     _check_operations(model)
     _fill_in_weights(model, graph.weights)
     fold_constants(model)

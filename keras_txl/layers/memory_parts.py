@@ -3,49 +3,59 @@
 Axes: M memory slots, T segment, S = M + T keys.
 """
 
+from collections.abc import Iterator
 from collections.abc import Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import keras
 from keras import ops
 
 from keras_txl.aliases import Tensor
 
+_IN_ONE = ContextVar("keys_in_one", default=False)
+
+
+@contextmanager
+def keys_in_one() -> Iterator[None]:
+    """Graphs that are made here keep memory and segment in one sum.
+
+    For exports whose lengths are free: OpenVINO does not read what the lengths
+    of parts are made of.
+    """
+    token = _IN_ONE.set(True)
+    try:
+        yield
+    finally:
+        _IN_ONE.reset(token)
+
+
+def are_keys_in_one() -> bool:
+    """Whether this is called inside `keys_in_one`."""
+    return _IN_ONE.get()
+
 
 def split_keys(rows: Tensor, slots: int | Tensor, axis: int) -> list[Tensor]:
-    """Memory and segment; the segment alone where there is no memory.
-
-    A graph of free lengths (an export) keeps them together: what tells the
-    lengths of parts is more than all runtimes read, and one sum is right
-    within the tolerance of exports.
+    """Memory and segment; one of them alone where nothing is to split.
 
     Args:
         rows: tensor with S keys along `axis`.
-        slots: int M, or a scalar tensor where it is not known yet.
+        slots: int or scalar tensor M. A tensor always gives two parts, outside
+            of `keys_in_one`.
         axis: int, counted from the front.
 
     Returns:
         List of one or two tensors with M and T keys.
     """
-    if not isinstance(slots, int) or slots == 0:
+    known = isinstance(slots, int)
+    if are_keys_in_one() or (known and slots == 0):
         return [rows]
-    if keras.backend.backend() == "torch":  # slices are views
-        front = (slice(None),) * axis
-        return [
-            rows[(*front, slice(slots))],
-            rows[(*front, slice(slots, None))],
-        ]
-    return list(ops.split(rows, [slots], axis=axis))
-
-
-def known_slots(context: Tensor, segment: Tensor) -> int | None:
-    """M of a context `(batch, M + T, ...)`; `None` in a graph that leaves it.
-
-    Args:
-        context: memory and segment.
-        segment: tensor of shape `(batch, T, ...)`.
-    """
-    keys, queries = context.shape[1], segment.shape[1]
-    return None if keys is None or queries is None else keys - queries
+    known = known and isinstance(rows.shape[axis], int)
+    if known and keras.backend.backend() != "torch":
+        return list(ops.split(rows, [slots], axis=axis))
+    # PyTorch would ask a tensor for where to split; its slices are views.
+    front = (slice(None),) * axis
+    return [rows[(*front, slice(slots))], rows[(*front, slice(slots, None))]]
 
 
 def join_keys(parts: Sequence[Tensor], axis: int) -> Tensor:

@@ -29,6 +29,7 @@ from keras_txl.layers.distance_encoding import sinusoid
 from keras_txl.layers.head_similarity import head_similarity
 from keras_txl.layers.layer_types import in_type_of
 from keras_txl.layers.memory_parts import add_unseen_slot
+from keras_txl.layers.memory_parts import are_keys_in_one
 from keras_txl.layers.memory_parts import join_keys
 from keras_txl.layers.memory_parts import memory_slots
 from keras_txl.layers.memory_parts import split_keys
@@ -272,7 +273,7 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
             Float tensor of shape `(batch, segment_length, hidden_dim)`.
         """
         key_length = ops.shape(attention_mask)[3]
-        if len(keys) == 1 and isinstance(key_length, int):
+        if len(keys) == 1 and not are_keys_in_one():
             keys, values, terms, attention_mask = add_unseen_slot(
                 keys[0], values[0], terms, attention_mask
             )

@@ -15,7 +15,7 @@ from keras_txl.checks import check_integer
 from keras_txl.checks import check_optional_positive
 from keras_txl.layers.attention_biases import RelativeAttentionBiases
 from keras_txl.layers.layer_types import in_type_of
-from keras_txl.layers.memory_parts import known_slots
+from keras_txl.layers.memory_parts import are_keys_in_one
 from keras_txl.layers.memory_parts import split_keys
 from keras_txl.layers.quantizable import Dense
 from keras_txl.layers.relative_attention import RelativeMultiHeadAttention
@@ -212,19 +212,20 @@ class TransformerXLBlock(keras.layers.Layer):
         training: bool | None,
     ) -> Tensor:
         memory, segment = None, self.normalize_context(hidden)
-        slots = known_slots(context, hidden)
-        if slots is None:  # all keys in one
+        keys = segment
+        slots = ops.shape(context)[1] - ops.shape(hidden)[1]
+        if are_keys_in_one():
             keys = self.normalize_context(context)
+        elif context is not hidden and not (
+            isinstance(slots, int) and slots == 0
+        ):
+            memory = split_keys(context, slots, axis=1)[0]
+            memory = self.normalize_context(memory)
             if training and self.memory_dropout:
-                slots = ops.shape(context)[1] - ops.shape(hidden)[1]
-                dropped = self._drop_slots(keys[:, :slots], training)
-                keys = ops.concatenate([dropped, keys[:, slots:]], axis=1)
-        else:
-            keys = segment
-            if slots:
-                memory = split_keys(context, slots, axis=1)[0]
-                memory = self.normalize_context(memory)
-                memory = self._drop_slots(memory, training)
+                memory = in_type_of(
+                    self,
+                    self.memory_dropout_layer(memory, training=training),
+                )
         attended = self.attention(
             segment if self.normalize_first else hidden,
             keys,
@@ -234,11 +235,6 @@ class TransformerXLBlock(keras.layers.Layer):
             memory=memory,
         )
         return self.finish(hidden, attended, training)
-
-    def _drop_slots(self, memory: Tensor, training: bool | None) -> Tensor:
-        if training and self.memory_dropout:
-            memory = self.memory_dropout_layer(memory, training=training)
-        return in_type_of(self, memory)
 
     def normalize_context(self, context: Tensor) -> Tensor:
         """What keys and values are made of, memory and segment alike.

@@ -23,7 +23,6 @@ from keras_txl.checks import check_weight
 from keras_txl.checks import resolve_head_dim
 from keras_txl.layers.attention_mask import SegmentAttentionMask
 from keras_txl.layers.distance_encoding import AS_IN_TRAINING
-from keras_txl.layers.memory_parts import known_slots
 from keras_txl.layers.segment_memory import SegmentMemory
 from keras_txl.layers.token_packing import PackTokens
 from keras_txl.layers.token_packing import UnpackTokens
@@ -361,9 +360,8 @@ class TransformerXLBackbone(
         relative_encoding = attention_mask = None
         for index, block in enumerate(self.transformer_layers):
             context, length = remember(index, hidden, document_ids)
-            if known_slots(context, hidden) is not None:
-                # Blocks read the segment from `hidden`; memory is a constant.
-                context = keras.ops.stop_gradient(context)
+            # Blocks read the segment from `hidden`, and memory is a constant.
+            context = keras.ops.stop_gradient(context)
             if index == 0:  # the same for all blocks
                 attention_mask = self.attention_mask(
                     context,
