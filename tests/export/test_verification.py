@@ -48,8 +48,8 @@ def test_other_weights_and_damaged_files_are_told(
         verify_export(folder, make_lm(vocabulary_size=256))
     model = onnx.load(folder / "model.onnx")
     for tensor in model.graph.initializer:
-        if list(tensor.dims) == [2, 4, 7]:  # distances off by one
-            rows = np.roll(onnx.numpy_helper.to_array(tensor), 1, axis=-1)
+        if list(tensor.dims) == [2, 7, 4]:  # distances off by one
+            rows = np.roll(onnx.numpy_helper.to_array(tensor), 1, axis=1)
             tensor.CopyFrom(onnx.numpy_helper.from_array(rows, tensor.name))
     onnx.save(model, folder / "model.onnx")
     with pytest.raises(ValueError, match="model.onnx is another file"):
