@@ -88,12 +88,13 @@ def masked_exponentials(
         ops.where(mask, part, ops.cast(-1e30, part.dtype))
         for mask, part in zip(masks, scores, strict=True)
     ]
-    largest = functools.reduce(
-        ops.maximum,
-        [
-            ops.max(ops.stop_gradient(part), axis=-1, keepdims=True)
-            for part in scores
-        ],
+    # Not `maximum`, which rounds float64 to float32 on PyTorch.
+    largest = [
+        ops.max(ops.stop_gradient(part), axis=-1, keepdims=True)
+        for part in scores
+    ]
+    largest = ops.max(
+        ops.concatenate(largest, axis=-1), axis=-1, keepdims=True
     )  # (B, N, T, 1)
     weights = [ops.exp(ops.subtract(part, largest)) for part in scores]
     total = functools.reduce(
