@@ -37,6 +37,7 @@ from keras_txl.models.token_inputs import FEATURES
 from keras_txl.models.token_inputs import TOKEN_IDS
 from keras_txl.models.token_inputs import normalize_inputs
 from keras_txl.models.training_data import batches_per_pass
+from keras_txl.models.training_data import check_documents
 from keras_txl.models.training_data import is_array_data
 from keras_txl.models.training_data import rows_of_first_batch
 from keras_txl.models.training_data import steady_validation_data
@@ -130,9 +131,11 @@ class StatefulModelMixin(
 
         Raises:
             ValueError: if the data would be shuffled or comes from several
-                workers, or a batch is larger than the memory.
+                workers, a batch is larger than the memory, or document ids
+                are not told apart by int32.
         """
         check_processes()
+        check_documents(x)
         kwargs["validation_data"] = steady_validation_data(
             kwargs.get("validation_data"), kwargs.get("validation_steps")
         )

@@ -34,8 +34,8 @@ def normalize_inputs(
         `(batch, segment_length)`, or with `features` in place of `token_ids`.
 
     Raises:
-        ValueError: if the ids or features are missing, a key is unknown, or
-            the shapes differ.
+        ValueError: if the ids or features are missing, a key is unknown, the
+            shapes differ, or `check_document_ids` refuses an array.
     """
     name = TOKEN_IDS if feature_dim is None else FEATURES
     if not isinstance(inputs, dict):
@@ -60,6 +60,7 @@ def normalize_inputs(
         # segment into memory when it asks for one and the data have ended.
         document_ids = tokens * 0
     else:
+        check_document_ids(inputs["document_ids"])
         document_ids = _to_dtype(inputs["document_ids"], "int32")
         _check_shape("document_ids", document_ids, tokens, name)
     if inputs.get("padding_mask") is not None:
@@ -174,6 +175,33 @@ def check_range(name: str, ids: np.ndarray, vocabulary_size: int) -> None:
             f"`{name}` must lie in [0, {vocabulary_size}), the vocabulary. "
             f"Received: {bad[0]}. Use the tokenizer of the model, or build it "
             "with a larger `vocabulary_size`."
+        )
+
+
+def check_document_ids(document_ids: Any) -> None:
+    """Refuse an array of NumPy with ids that int32 does not tell apart.
+
+    A hash of 64 bits would lose its upper half: two documents could become
+    one, and each second one padding. Tensors are not looked into.
+
+    Args:
+        document_ids: as `normalize_inputs` accepts them.
+
+    Raises:
+        ValueError: with one of the ids.
+    """
+    if not isinstance(document_ids, np.ndarray) or np.can_cast(
+        document_ids.dtype, "int32"
+    ):
+        return
+    low, high = -(2**31), 2**31 - 1
+    outside = (document_ids < low) | (document_ids > high)
+    bad = document_ids[outside | (document_ids != np.trunc(document_ids))]
+    if bad.size:
+        raise ValueError(
+            "`document_ids` must be integers that int32 holds. Received: "
+            f"{bad[0]}. Number the documents: "
+            "np.unique(names, return_inverse=True)[1]."
         )
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import keras
 
+from keras_txl.models.token_inputs import check_document_ids
+
 
 def is_array_data(x: Any) -> bool:
     """Whether data are arrays or tensors, which Keras cuts into batches."""
@@ -33,7 +35,11 @@ def rows_of_first_batch(
         Data to read in place of `x` (a generator cannot be looked into
         without taking its first batch), and the rows of the first batch;
         `None` for arrays, which have no batches yet, and where it is unknown.
+
+    Raises:
+        ValueError: if `check_documents` refuses arrays or the first batch.
     """
+    check_documents(x)
     if isinstance(x, keras.utils.PyDataset):
         return x, _rows(x[0])
     if hasattr(x, "element_spec"):  # a tf.data.Dataset
@@ -49,7 +55,15 @@ def rows_of_first_batch(
     return x, None
 
 
+def check_documents(data: Any) -> None:
+    """`check_document_ids` of arrays, or of a batch `(inputs, ...)`."""
+    inputs = data[0] if isinstance(data, tuple) and data else data
+    if isinstance(inputs, dict):
+        check_document_ids(inputs.get("document_ids"))
+
+
 def _rows(batch: Any) -> int | None:
+    check_documents(batch)
     shape: Any = getattr(keras.tree.flatten(batch)[0], "shape", ())
     return int(shape[0]) if len(shape) else None
 

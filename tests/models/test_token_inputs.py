@@ -299,6 +299,25 @@ def test_a_stream_of_another_vocabulary_is_told(small_lm):
             use()
 
 
+# === Documents that int32 would mix up, or take for padding ===
+@pytest.mark.parametrize("bad", [2**32, 2**31, -(2**32), 0.5])
+def test_documents_that_int32_mixes_up_are_told(small_lm, bad):
+    documents = np.array([[0, 0, bad, bad]] * 2)
+    inputs = {"token_ids": IDS, "document_ids": documents}
+    for use in (
+        lambda: small_lm(inputs),
+        lambda: small_lm.step(inputs, small_lm.initial_memory(2)),
+        lambda: small_lm.fit(inputs, IDS),
+        lambda: small_lm.fit(Batches((inputs, IDS))),
+        lambda: small_lm.fit(x for x in [(inputs, IDS)]),
+        lambda: small_lm.evaluate(inputs, IDS),
+        lambda: small_lm.predict(inputs),
+    ):
+        with pytest.raises(ValueError, match=rf"int32 .* Rec.*: {bad}.* Num"):
+            use()
+    small_lm({"token_ids": IDS, "document_ids": documents * 0.0})
+
+
 def test_padding_and_tensors_are_not_looked_into(small_lm):
     wrong = np.where(documents_of(("padding_mask",)) < 0, 99, IDS)
     check_vocabulary({"token_ids": wrong, "padding_mask": KEEP}, 17, wrong)
