@@ -19,6 +19,8 @@ from keras_txl.training.checkpoint_file import CHECKPOINT_NAME
 from keras_txl.training.checkpoint_file import read_checkpoint
 from keras_txl.training.checkpoint_file import write_checkpoint
 from keras_txl.training.interrupts import DeferredSignals
+from keras_txl.training.model_description import check_model
+from keras_txl.training.model_description import describe_model
 from keras_txl.training.random_state import backend_random_state
 from keras_txl.training.random_state import random_state
 from keras_txl.training.random_state import restore_backend_random_state
@@ -142,6 +144,7 @@ class ResumeTraining(StartAtStep):
                 "steps_per_epoch": self.steps_per_epoch,
                 "next_segment": self._next_segment,
                 "stream": self._described,
+                "model": describe_model(model),
                 "variables": [variable.path for variable in variables],
                 "epochs": done,
                 "history": {
@@ -169,6 +172,7 @@ class ResumeTraining(StartAtStep):
         self.is_over = False
         if (self.folder / CHECKPOINT_NAME).is_file():
             self._read(model)
+            check_model(self._state.get("model", {}), describe_model(model))
             check_stream(self._state["stream"], self._described)
             self._random = self._arrays
             step = self._state["step"]

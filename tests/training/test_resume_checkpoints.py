@@ -194,6 +194,18 @@ def test_another_optimizer_is_refused(new_lm, saved):
     other.compile(optimizer="sgd")
     with pytest.raises(ValueError, match="variables, but"):
         fit(other, saved)
+    other.compile(
+        keras.optimizers.Lamb()
+    )  # its variables look like those of Adam
+    with pytest.raises(ValueError, match=r"optimizer='Lamb' \(.*: 'Adam'\)"):
+        fit(other, saved)
+
+
+def test_a_setting_that_no_variable_shows_is_refused(new_lm, saved):
+    other = new_lm(normalize_first=True, remat=True)
+    with pytest.raises(ValueError, match=r"Received: normalize_first=True \("):
+        fit(other, saved)
+    assert ResumeTraining(saved).restore(other) > 0
 
 
 def test_other_metrics_are_refused(lm, new_lm, tmp_path):
