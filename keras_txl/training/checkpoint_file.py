@@ -7,6 +7,7 @@ writing leaves the checkpoint before it whole.
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,20 @@ CHECKPOINT_NAME = "training.npz"
 
 FORMAT = 1
 _STATE = "state"
+
+# What NumPy, zipfile and json raise for bytes that `write_checkpoint` has not
+# written, those of other files included.
+_UNREADABLE = (
+    OSError,
+    EOFError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    ValueError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 def write_checkpoint(
@@ -89,7 +104,7 @@ def read_checkpoint(
             entries = {name: file[name] for name in file.files}
         state = json.loads(str(entries.pop(_STATE)))
         found = state.pop("format")
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile, EOFError) as e:
+    except _UNREADABLE as e:
         raise ValueError(
             f"The training checkpoint is damaged. Received: {str(path)!r} "
             f"({type(e).__name__}: {e}). Delete it and train anew."

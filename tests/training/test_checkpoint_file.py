@@ -50,6 +50,24 @@ def test_a_damaged_file_is_told_so(tmp_path, keep):
         read_checkpoint(tmp_path)
 
 
+@pytest.mark.parametrize("offset", [8, 10])
+def test_a_changed_bit_in_the_directory_is_told_so(tmp_path, offset):
+    """Flags that say "encrypted", and a compression that does not exist."""
+    path = write_checkpoint(tmp_path, {"a": np.ones(3)}, {"step": 1})
+    damaged = bytearray(path.read_bytes())
+    damaged[damaged.index(b"PK\1\2") + offset] |= 17
+    path.write_bytes(damaged)
+    with pytest.raises(ValueError, match="is damaged"):
+        read_checkpoint(tmp_path)
+
+
+def test_a_file_of_another_kind_is_told_so(tmp_path):
+    with open(tmp_path / CHECKPOINT_NAME, "wb") as file:
+        np.save(file, np.ones(3))
+    with pytest.raises(ValueError, match="is damaged"):
+        read_checkpoint(tmp_path)
+
+
 def test_another_format_is_told_so(tmp_path):
     write_checkpoint(tmp_path, {}, {"format": 99})
     with pytest.raises(ValueError, match="format 99"):
