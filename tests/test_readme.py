@@ -86,6 +86,9 @@ def test_links_inside_the_repository_lead_somewhere():
 
 
 def test_folders_of_the_map_exist():
-    for folder in re.findall(r"`([a-z_/]+/)`", README.split("## Where")[1]):
+    folders = re.findall(r"`([a-z_/]+/)`", README.split("## Where")[1])
+    parts = {path.parent.name for path in ROOT.glob("keras_txl/*/__init__.py")}
+    assert {folder.split("/")[-2] for folder in folders} >= parts
+    for folder in folders:
         places = [ROOT / folder, ROOT / "keras_txl" / folder]
         assert any(place.is_dir() for place in places), folder

@@ -170,7 +170,7 @@ def _read_safetensors(path: Path) -> Mapping[str, np.ndarray]:
     except ImportError as error:
         raise ImportError(
             "Reading .safetensors needs the package safetensors. Install it "
-            "with: pip install keras-txl[convert]"
+            "with: pip install 'keras-txl[convert]'"
         ) from error
     try:
         arrays: Mapping[str, np.ndarray] = load_file(path)
@@ -185,7 +185,7 @@ def _read_pytorch(path: Path) -> Mapping[str, np.ndarray]:
     except ImportError as error:
         raise ImportError(
             f"Reading {path.suffix} needs the package torch. Install it with: "
-            "pip install keras-txl[torch]"
+            "pip install 'keras-txl[torch]'"
         ) from error
     try:
         # Arrays alone: a pickled model could run any code.

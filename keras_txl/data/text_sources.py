@@ -116,7 +116,7 @@ def _pyarrow(what: str) -> Any:
     except ImportError as error:
         raise ImportError(
             f"{what} needs the package pyarrow. Install it with: "
-            "pip install keras-txl[data]"
+            "pip install 'keras-txl[data]'"
         ) from error
     return pyarrow
 

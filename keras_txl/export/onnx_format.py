@@ -130,7 +130,7 @@ def check_installed() -> None:
         if importlib.util.find_spec(package) is None:
             raise ImportError(
                 f"ONNX export needs the package {package}. Install it with: "
-                "pip install keras-txl[edge]"
+                "pip install 'keras-txl[edge]'"
             )
 
 

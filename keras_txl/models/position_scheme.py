@@ -113,6 +113,7 @@ def make_position_scheme(
     Returns:
         The scheme.
     """
+    learned = {"initializer": initializer, "dtype": dtype}
     scheme = PositionScheme(
         None, [None] * num_layers, [None] * num_layers, None
     )
@@ -121,18 +122,9 @@ def make_position_scheme(
             hidden_dim, dtype=dtype, name="distance_encoding", **clamp
         )
     if position == "relative_learned":
-        scheme.terms = [
-            LearnedPositionTerms(
-                max_distance,  # type: ignore[arg-type]  # checked before
-                num_heads,
-                head_dim,
-                initializer=initializer(),
-                dtype=dtype,
-                name=f"position_terms_{index}",
-                **clamp,
-            )
-            for index in range(num_layers)
-        ]
+        scheme.terms = _learned_terms(
+            num_layers, max_distance, num_heads, head_dim, **learned, **clamp
+        )
     elif position == "relative_clipped":
         shared = ClippedPositionTerms(
             max_distance,  # type: ignore[arg-type]  # checked before
@@ -151,20 +143,9 @@ def make_position_scheme(
             scheme.encoding, dtype=dtype, name="absolute_position"
         )
     if position == "absolute_learned":
-        scheme.absolute = [
-            AbsolutePosition(
-                LearnedDistanceEncoding(
-                    max_distance,  # type: ignore[arg-type]  # checked before
-                    (hidden_dim,),
-                    initializer=initializer(),
-                    dtype=dtype,
-                    **clamp,
-                ),
-                dtype=dtype,
-                name=f"absolute_position_{index}",
-            )
-            for index in range(num_layers)
-        ]
+        scheme.absolute = _learned_tables(
+            num_layers, max_distance, hidden_dim, **learned, **clamp
+        )
     first = scheme.terms[0]
     content, by_position = (True, True) if first is None else first.biases
     if share_attention_biases and content:
@@ -178,3 +159,54 @@ def make_position_scheme(
         )
         scheme.biases.build()
     return scheme
+
+
+def _learned_terms(
+    num_layers: int,
+    max_distance: Any,
+    num_heads: int,
+    head_dim: int,
+    *,
+    initializer: Any,
+    dtype: Any,
+    **clamp: Any,
+) -> list[PositionTerms | None]:
+    """Tables of distances, one for each layer and head."""
+    return [
+        LearnedPositionTerms(
+            max_distance,
+            num_heads,
+            head_dim,
+            initializer=initializer(),
+            dtype=dtype,
+            name=f"position_terms_{index}",
+            **clamp,
+        )
+        for index in range(num_layers)
+    ]
+
+
+def _learned_tables(
+    num_layers: int,
+    max_distance: Any,
+    hidden_dim: int,
+    *,
+    initializer: Any,
+    dtype: Any,
+    **clamp: Any,
+) -> list[AbsolutePosition | None]:
+    """Tables of places, one for each layer."""
+    return [
+        AbsolutePosition(
+            LearnedDistanceEncoding(
+                max_distance,
+                (hidden_dim,),
+                initializer=initializer(),
+                dtype=dtype,
+                **clamp,
+            ),
+            dtype=dtype,
+            name=f"absolute_position_{index}",
+        )
+        for index in range(num_layers)
+    ]

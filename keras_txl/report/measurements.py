@@ -139,15 +139,7 @@ def measure_reading(
         ValueError: if the model has no preprocessor, nothing is kept in
             memory, or no document has two tokens.
     """
-    if lm.preprocessor is None:
-        raise ValueError(
-            "`lm` must have a preprocessor, whose tokenizer tells the text of "
-            "its tokens. Received: lm.preprocessor=None. Build the model with "
-            "a TransformerXLCausalLMPreprocessor."
-        )
-    if memory_length is None:
-        memory_length = int(lm.initial_memory(1)["states"].shape[2])
-    check_integer("memory_length", memory_length, 1)
+    memory_length = _checked_memory_length(lm, memory_length)
     lengths = _memory_lengths(lm, memory_length, segment_length)
     settings: dict[str, Any] = {"segment_length": segment_length}
     compared = (0, memory_length)
@@ -182,9 +174,6 @@ def measure_reading(
     )
     parts.end()
     cold, warm = (np.concatenate(losses[length]) for length in compared)
-    interval = None
-    if (curve[0].document_targets > 0).sum() > 1:
-        interval = bootstrap_difference(curve[memory_length], curve[0])
     return ReadingMeasurements(
         unit=unit,
         num_documents=len(documents),
@@ -199,7 +188,7 @@ def measure_reading(
         ),
         share_helped=float((warm < cold).mean()),
         curve=curve,
-        interval=interval,
+        interval=_interval(curve[memory_length], curve[0]),
         positions=positions,
         attention=attention,
         entropy=entropy,
@@ -227,6 +216,28 @@ class _Parts:
     def end(self) -> None:
         self._done = self._total
         self.begin("")
+
+
+def _checked_memory_length(lm: Any, memory_length: int | None) -> int:
+    """Tokens kept in memory by a model that can be measured."""
+    if lm.preprocessor is None:
+        raise ValueError(
+            "`lm` must have a preprocessor, whose tokenizer tells the text of "
+            "its tokens. Received: lm.preprocessor=None. Build the model with "
+            "a TransformerXLCausalLMPreprocessor."
+        )
+    if memory_length is None:
+        memory_length = int(lm.initial_memory(1)["states"].shape[2])
+    return check_integer("memory_length", memory_length, 1)
+
+
+def _interval(
+    with_memory: StreamEvaluation, without: StreamEvaluation
+) -> BootstrapInterval | None:
+    """Of the difference, where there are documents to draw from."""
+    if (without.document_targets > 0).sum() < 2:
+        return None
+    return bootstrap_difference(with_memory, without)
 
 
 def _memory_lengths(lm: Any, usual: int, segment_length: int) -> list[int]:

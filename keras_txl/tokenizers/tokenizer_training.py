@@ -223,7 +223,7 @@ def _needed_size(size: int | None, minimum: int) -> int:
 def _missing(kind: str, package: str) -> ImportError:
     return ImportError(
         f"A {kind} tokenizer needs the package {package}. Install it with: "
-        "pip install keras-txl[tokenizers]"
+        "pip install 'keras-txl[tokenizers]'"
     )
 
 

@@ -197,5 +197,5 @@ def test_a_missing_package_says_how_to_install_it(
 ):
     (tmp_path / "model.safetensors").write_bytes(b"")
     monkeypatch.setitem(__import__("sys").modules, "safetensors.numpy", None)
-    with pytest.raises(ImportError, match=r"pip install keras-txl\[convert\]"):
+    with pytest.raises(ImportError, match=r"pip install 'keras-txl\[convert\]"):
         source.convert(weights=tmp_path)

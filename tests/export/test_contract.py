@@ -103,7 +103,9 @@ def test_there_is_no_other_signature(meta_graph):
 
 def test_manifest_and_signatures_agree(exported, meta_graph):
     _, folder = exported
-    for name, told in read_manifest(folder)["signatures"].items():
+    signatures = read_manifest(folder)["signatures"]
+    assert set(signatures) <= set(CONTRACT) and "step" in signatures
+    for name, told in signatures.items():
         for side in ("inputs", "outputs"):
             infos = getattr(meta_graph.signature_def[name], side)
             assert told[side] == {

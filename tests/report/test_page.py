@@ -82,7 +82,9 @@ def test_what_comes_from_outside_is_text(found, page):
 
 
 def test_charts_are_xml(page):
-    for svg in re.findall(r"<svg .*?</svg>", page):
+    charts = re.findall(r"<svg .*?</svg>", page)
+    assert charts and len(charts) == page.count("<svg")
+    for svg in charts:
         root = ElementTree.fromstring(svg)
         assert root.get("viewBox") and root.get("aria-label")
         assert len(list(root.iter("text"))) >= 4  # axes with their labels
