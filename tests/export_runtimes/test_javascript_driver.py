@@ -72,6 +72,26 @@ def test_a_stream_goes_from_python_to_javascript_and_back(
     assert "".join(pieces) + "\n" == texts["python"]
 
 
+@pytest.mark.parametrize("name", ["python", "node"])
+def test_a_reader_that_has_enough_ends_a_text_without_end(
+    name, trained, scripts, repository, tmp_path
+):
+    driver = repository / "export" / "edge" / "python" / "transformer_xl.py"
+    command = {
+        "python": [sys.executable, driver],
+        "node": ["node", scripts / "generate.mjs"],
+    }[name]
+    words = [trained[2]["kv_ring"], "--save-memory", tmp_path / "memory"]
+    with subprocess.Popen(
+        [*command, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        process.stdout.read(9)
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 0
+    assert (tmp_path / "memory").is_file()
+
+
 def test_what_does_not_fit_is_told(trained, scripts, tmp_path):
     _, _, folders = trained
     folder = shutil.copytree(folders["kv_ring"], tmp_path / "model")

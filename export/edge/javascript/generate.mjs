@@ -45,6 +45,10 @@ async function main() {
   };
   let stopped = false;
   process.once("SIGINT", () => (stopped = true));
+  process.stdout.on("error", (error) => {
+    if (error.code !== "EPIPE") throw error;
+    stopped = true; // `... | head`
+  });
   for await (const text of model.generate(prompt, memory, settings)) {
     process.stdout.write(text);
     if (stopped) break;

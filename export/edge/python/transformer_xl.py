@@ -349,13 +349,15 @@ def sampling_of(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def say(pieces: Iterator[str]) -> None:
-    """Print text as it comes, until its end or Ctrl-C."""
+    """Print text as it comes, until it ends, Ctrl-C, or nobody reads."""
     try:
         for text in pieces:
             print(text, end="", flush=True)
+        print()
     except KeyboardInterrupt:
-        pass
-    print()
+        print()
+    except BrokenPipeError:  # `... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":
