@@ -20,7 +20,7 @@ def positive_number(text: str) -> float:
     """An argparse type: a finite number above 0."""
     value = _number(text)
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not above 0")
+        raise _unfit("a finite number above 0", text)
     return value
 
 
@@ -28,7 +28,7 @@ def temperature(text: str) -> float:
     """An argparse type: a finite number of at least 0."""
     value = _number(text)
     if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is below 0")
+        raise _unfit("a finite number of at least 0", text)
     return value
 
 
@@ -36,7 +36,7 @@ def ascending_integers(text: str) -> tuple[int, ...]:
     """An argparse type: integers of at least 1, each above the one before."""
     values = tuple(_integer(part, 1) for part in text.split(","))
     if list(values) != sorted(set(values)):
-        raise argparse.ArgumentTypeError(f"{text} does not ascend")
+        raise _unfit("integers that ascend, such as 2000,10000", text)
     return values
 
 
@@ -44,7 +44,7 @@ def fraction(text: str) -> float:
     """An argparse type: a number in [0, 1)."""
     value = _number(text)
     if not 0 <= value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not in [0, 1)")
+        raise _unfit("at least 0 and below 1", text)
     return value
 
 
@@ -52,7 +52,7 @@ def probability(text: str) -> float:
     """An argparse type: a number in (0, 1]."""
     value = _number(text)
     if not 0 < value <= 1:
-        raise argparse.ArgumentTypeError(f"{text} is not in (0, 1]")
+        raise _unfit("above 0 and at most 1", text)
     return value
 
 
@@ -60,11 +60,9 @@ def _integer(text: str, minimum: int) -> int:
     try:
         value = int(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not an integer"
-        ) from None
+        value = minimum - 1
     if value < minimum:
-        raise argparse.ArgumentTypeError(f"{value} is below {minimum}")
+        raise _unfit(f"an integer of at least {minimum}", text)
     return value
 
 
@@ -72,10 +70,15 @@ def _number(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
-    if value != value:
-        raise argparse.ArgumentTypeError("nan is not a number")
+        value = math.nan
+    if math.isnan(value):
+        raise _unfit("a number", text)
     return value
+
+
+def _unfit(wanted: str, text: str) -> argparse.ArgumentTypeError:
+    """What argparse puts behind the name of the option."""
+    return argparse.ArgumentTypeError(f"must be {wanted}. Received: {text}")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,11 @@ import argparse
 
 import pytest
 
+from keras_txl.cli.arguments import ascending_integers
 from keras_txl.cli.arguments import check_model_size
+from keras_txl.cli.arguments import positive_number
+from keras_txl.cli.arguments import probability
+from keras_txl.cli.arguments import temperature
 
 pytestmark = pytest.mark.backend("tensorflow")  # no tensor in it
 
@@ -28,3 +32,26 @@ def test_a_width_that_does_not_suit_the_heads(width, heads, told):
 @pytest.mark.parametrize(("width", "heads"), [(8, 4), (6, 3), (2, 1)])
 def test_a_width_that_suits_the_heads(width, heads):
     check_model_size(argparse.Namespace(hidden_dim=width, num_heads=heads))
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "told"),
+    [
+        (ascending_integers, "6,5", "that ascend, such as 2000,10000"),
+        (ascending_integers, "6,6", "Received: 6,6"),
+        (ascending_integers, "6,x", "an integer of at least 1. Received: x"),
+        (positive_number, "inf", "a finite number above 0. Received: inf"),
+        (temperature, "inf", "a finite number of at least 0. Received: inf"),
+        (temperature, "nan", "must be a number. Received: nan"),
+        (probability, "0", "above 0 and at most 1. Received: 0"),
+    ],
+)
+def test_what_must_hold_is_told(kind, text, told):
+    with pytest.raises(argparse.ArgumentTypeError) as error:
+        kind(text)
+    assert told in str(error.value)
+
+
+def test_the_ends_of_the_ranges_are_taken():
+    assert ascending_integers("5,6") == (5, 6)
+    assert (temperature("0"), probability("1")) == (0, 1)

@@ -49,8 +49,8 @@ def test_everything_chosen_reaches_the_optimizer():
     [
         (["--optimizer", "sgd"], "invalid choice"),
         (["--schedule", "step"], "invalid choice"),
-        (["--warmup", "1"], "not in [0, 1)"),
-        (["--accumulate", "0"], "0 is below 1"),
+        (["--warmup", "1"], "below 1. Received: 1"),
+        (["--accumulate", "0"], "at least 1. Received: 0"),
     ],
 )
 def test_what_cannot_be_chosen_is_refused(arguments, message, capsys):

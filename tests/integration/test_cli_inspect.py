@@ -65,7 +65,7 @@ def test_a_report_of_texts(model, text, tmp_path, capsys):
         (["--text", "a.txt"], "--text and --output go together"),
         (["--output", "out"], "--text and --output go together"),
         (["--text", "a.txt", "--output", "out", "--json"], "report.json"),
-        (["--text", "a.txt", "--output", "out", "--tokens", "0"], "below 1"),
+        (["--text", "a.txt", "--output", "out", "--tokens", "0"], "at least 1"),
     ],
 )
 def test_half_a_report_is_wrong_usage(words, said, capsys):
