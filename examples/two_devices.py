@@ -60,7 +60,10 @@ def two_devices() -> AbstractContextManager[Any]:
         names = keras.distribution.list_devices()[:NUM_DEVICES]
         scope = keras.distribution.DataParallel(devices=names).scope()
         return scope
-    raise SystemExit("Keras shares devices on TensorFlow and JAX alone.")
+    raise SystemExit(
+        "Keras shares devices on TensorFlow and JAX alone. Received: "
+        f"KERAS_BACKEND={backend}. Set it to tensorflow or jax."
+    )
 
 
 def train(
