@@ -140,13 +140,14 @@ def layerwise_decay(model: Any, decay: float) -> dict[str, float]:
     """
     check_positive("decay", decay)
     num_layers = model.backbone.num_layers
+    # First, as the first pattern counts: a table of distances that all blocks
+    # share has the path of the block that made it.
     factors = {
-        f"transformer_layer_{index}/": decay ** (num_layers - index)
-        for index in range(num_layers)
+        f"^{re.escape(variable.path)}$": decay ** (num_layers + 1)
+        for variable in variables_by_depth(model)[0]
     }
-    shared = decay ** (num_layers + 1)
-    for variable in variables_by_depth(model)[0]:
-        factors[f"^{re.escape(variable.path)}$"] = shared
+    for index in range(num_layers):
+        factors[f"transformer_layer_{index}/"] = decay ** (num_layers - index)
     return factors
 
 
@@ -155,11 +156,11 @@ def variables_by_depth(model: Any) -> list[list[Any]]:
     block, and of what stands behind the backbone."""
     backbone = model.backbone
     groups: list[list[Any]] = [[] for _ in range(backbone.num_layers + 2)]
-    depths = {
-        id(variable): index + 1
-        for index, block in enumerate(backbone.transformer_layers)
-        for variable in block.trainable_variables
-    }
+    depths: dict[int, int] = {}
+    for index, block in enumerate(backbone.transformer_layers):
+        for variable in block.trainable_variables:
+            shared = id(variable) in depths  # such as clipped distances
+            depths[id(variable)] = 0 if shared else index + 1
     if backbone.attention_biases is not None:  # blocks have them, too
         for variable in backbone.attention_biases.trainable_variables:
             depths[id(variable)] = 0

@@ -67,8 +67,11 @@ def test_factors_survive_serialization():
 
 
 @pytest.mark.backend("tensorflow")
-def test_rates_fall_from_the_head_to_the_embedding(make_lm):
-    lm = make_lm()
+@pytest.mark.parametrize(
+    "arguments", [{}, {"position": "relative_clipped", "max_distance": 4}]
+)
+def test_rates_fall_from_the_head_to_the_embedding(make_lm, arguments):
+    lm = make_lm(**arguments)
     optimizer = make_optimizer(
         "adam", 1e-3, rate_factors=layerwise_decay(lm, 0.5)
     )
@@ -76,8 +79,10 @@ def test_rates_fall_from_the_head_to_the_embedding(make_lm):
     found = [{optimizer.rate_factor(v) for v in group} for group in groups]
     assert found == [{0.125}, {0.25}, {0.5}, {1.0}]
     assert sum(map(len, groups)) == len(lm.trainable_variables)
-    shared = {v.path for v in lm.backbone.attention_biases.variables}
-    assert shared <= {v.path for v in groups[0]}
+    shared = lm.backbone.attention_biases
+    if shared is None:
+        shared = lm.backbone.transformer_layers[1].attention.position_terms
+    assert {v.path for v in shared.variables} <= {v.path for v in groups[0]}
 
 
 def test_blocks_join_one_after_the_other_and_memory_widens(make_lm, stream):
