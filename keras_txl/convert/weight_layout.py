@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from keras import ops
 
+from keras_txl.models.preset_loading import lasting_weights
+
 Arrays = Mapping[str, np.ndarray]
 
 
@@ -254,7 +256,7 @@ def read_weights(lm: Any, table: Sequence[SourceArray]) -> dict[str, Any]:
 
 def check_covers(lm: Any, table: Sequence[SourceArray]) -> None:
     """Raise unless the table names every weight of the model once."""
-    weights = {id(weight): weight for weight in lm.trainable_weights}
+    weights = {id(weight): weight for weight in lasting_weights(lm)}
     whole = [v for e in table for v in e.variables if not isinstance(v, Rows)]
     parts = [v for e in table for v in e.variables if isinstance(v, Rows)]
     named = [id(v) for v in whole] + list({id(v.variable) for v in parts})

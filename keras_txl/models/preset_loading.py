@@ -6,6 +6,8 @@ dropout and the like: a preset may be loaded with other values of these.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from keras_txl.models.backbone import CONFIG
@@ -73,7 +75,7 @@ def with_backbone_arguments(task: Any, arguments: dict[str, Any]) -> Any:
     backbone = type(task.backbone).from_config(config)
     parts = {"backbone": backbone, "preprocessor": task.preprocessor}
     changed = type(task).from_config({**task.get_config(), **parts})
-    new, old = changed.trainable_variables, task.trainable_variables
+    new, old = lasting_weights(changed), lasting_weights(task)
     shapes = [tuple(v.shape) for v in new], [tuple(v.shape) for v in old]
     if shapes[0] != shapes[1]:
         raise ValueError(
@@ -81,6 +83,28 @@ def with_backbone_arguments(task: Any, arguments: dict[str, Any]) -> Any:
             f"{arguments}, which change the number or shape of weights. Leave "
             "out what belongs to the architecture."
         )
-    for variable, value in zip(new, old, strict=True):
-        variable.assign(value)
+    if all("float" in variable.dtype for variable in old):
+        for variable, value in zip(new, old, strict=True):
+            variable.assign(value)
+        return changed
+    # Layers of integers keep more than weights, such as that they were
+    # calibrated, and find it in a file.
+    with (
+        TemporaryDirectory() as folder,
+        without_optimizer(task),
+        without_optimizer(changed),
+    ):
+        path = str(Path(folder, "model.weights.h5"))
+        task.save_weights(path)
+        changed.load_weights(path)
     return changed
+
+
+def lasting_weights(task: Any) -> list[Any]:
+    """The weights of a task, frozen or not, without the banks of memory."""
+    banks = {
+        id(variable)
+        for layer in task.backbone.memory_layers
+        for variable in layer.variables
+    }
+    return [weight for weight in task.weights if id(weight) not in banks]

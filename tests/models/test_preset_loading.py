@@ -40,6 +40,21 @@ def test_preset_loads_with_other_streams_and_memory(saved):
     np.testing.assert_allclose(losses(loaded, 3), losses(lm, 3), atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["frozen", "quantized"])
+def test_weights_that_do_not_train_are_kept_with_other_memory(
+    make_lm, tmp_path, kind
+):
+    lm = make_lm(num_layers=1)
+    randomize(lm, seed=3)
+    if kind == "quantized":
+        lm.quantize("int8")
+    lm.backbone.trainable = kind != "frozen"
+    lm.save_to_preset(tmp_path)
+    loaded = TransformerXLCausalLM.from_preset(str(tmp_path), batch_size=5)
+    assert loaded.memory_batch_size == 5
+    np.testing.assert_allclose(losses(loaded, 3), losses(lm, 3), atol=1e-5)
+
+
 def test_preset_with_another_evaluation_memory_keeps_the_head(saved):
     lm, folder = saved
     training = {"memory_dropout": 0.2, "head_diversity": 0.1, "remat": True}
