@@ -116,7 +116,7 @@ def _backbone_arguments(config: dict[str, Any]) -> dict[str, Any]:
         )
     tied = keys["tie_projs"]
     if tied is None:
-        tails = len(keys["cutoffs"])
+        tails = len(keys["cutoffs"] or ())
         tied = [False] + [keys["proj_share_all_but_first"]] * tails
     return {
         **shared_arguments(keys),

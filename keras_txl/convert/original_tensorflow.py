@@ -156,7 +156,7 @@ def _read_keys(config: dict[str, Any]) -> dict[str, Any]:
         config = {**config, "vocab_size": config["n_token"]}
         del config["n_token"]
     keys = read_keys(config, _DEFAULTS, _IGNORED)
-    edges = list(keys["cutoffs"])
+    edges = list(keys["cutoffs"] or ())
     if edges[:1] == [0]:  # as in corpus-info.json, with both ends
         edges = edges[1:-1]
     return {**keys, "cutoffs": edges}

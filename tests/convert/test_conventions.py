@@ -52,7 +52,7 @@ def test_huggingface_reads_keys_of_old_and_new_files(checkpoint):
 
 def test_huggingface_norm_epsilon_is_read(checkpoint):
     source = checkpoint("hf_default")
-    config = {**source.config, "layer_norm_epsilon": 1e-3}
+    config = {**source.config, "layer_norm_epsilon": 1e-3, "cutoffs": None}
     assert source.convert(config).backbone.layer_norm_epsilon == 1e-3
 
 

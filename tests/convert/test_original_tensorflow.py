@@ -82,6 +82,7 @@ def test_conventions_are_those_of_that_code(checkpoint, tmp_path):
         "same_length": True,
         "clamp_len": 5,
         "mem_len": 9,
+        "cutoffs": None,
     }
     backbone = convert.from_original_tensorflow(
         tmp_path / "model.ckpt", config
