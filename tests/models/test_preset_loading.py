@@ -48,7 +48,8 @@ def test_weights_that_do_not_train_are_kept_with_other_memory(
     randomize(lm, seed=3)
     if kind == "quantized":
         lm.quantize("int8")
-    lm.backbone.trainable = kind != "frozen"
+    else:
+        lm.backbone.trainable = False
     lm.save_to_preset(tmp_path)
     loaded = TransformerXLCausalLM.from_preset(str(tmp_path), batch_size=5)
     assert loaded.memory_batch_size == 5
