@@ -40,6 +40,7 @@ def test_preset_loads_with_other_streams_and_memory(saved):
     np.testing.assert_allclose(losses(loaded, 3), losses(lm, 3), atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:.*The use of `x.T`")  # Keras, on PyTorch
 @pytest.mark.parametrize("kind", ["frozen", "quantized"])
 def test_weights_that_do_not_train_are_kept_with_other_memory(
     make_lm, tmp_path, kind
