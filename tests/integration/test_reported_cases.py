@@ -177,6 +177,29 @@ def test_no_memory_equals_an_empty_memory_of_any_length(
         assert_close(found, expected, tolerances.EXACT, f"{slots} empty slots")
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"position": "relative_learned", "max_distance": 4},
+        {"position": "relative_clipped", "max_distance": 4},
+        {"position": "absolute_sinusoidal"},
+        {"position": "absolute_learned", "max_distance": 20},
+        {"position": "none"},
+        {"cutoffs": [5, 9], "normalize_first": True, "clamp_length": 3},
+    ],
+)
+def test_no_memory_equals_an_empty_one_in_every_position(
+    arguments, make_lm, segment
+):
+    lm = make_lm(**arguments)
+    lm.run_eagerly = True
+    randomize(lm, seed=4)
+    expected = losses_with_slots(lm, segment, 0)
+    for slots in (1, 17):
+        found = losses_with_slots(lm, segment, slots)
+        assert_close(found, expected, tolerances.EXACT, f"{slots} empty slots")
+
+
 @pytest.mark.parametrize("run_eagerly", [False, True])
 def test_what_stands_in_empty_slots_changes_no_bit(
     run_eagerly, make_lm, segment
