@@ -60,7 +60,10 @@ class TransformerXLTextClassifierPreprocessor(
         **kwargs: Any,
     ) -> None:
         check_special_tokens(tokenizer, add_start_token, add_end_token)
-        check_optional_integer("sequence_length", sequence_length, 1)
+        special_tokens = int(add_start_token) + int(add_end_token)
+        check_optional_integer(
+            "sequence_length", sequence_length, max(1, special_tokens)
+        )
         super().__init__(
             tokenizer=tokenizer, sequence_length=sequence_length, **kwargs
         )

@@ -1,5 +1,7 @@
 """Texts of any length, classified: equal to the segments read by hand."""
 
+from types import SimpleNamespace
+
 import keras
 import numpy as np
 import pytest
@@ -212,6 +214,13 @@ def byte_classifier(make_lm, **arguments):
 
 
 STRINGS = ["abcdefghij", "ab", "xyzxyzx"]
+
+
+@pytest.mark.backend("tensorflow")
+def test_a_length_that_holds_no_special_tokens_is_an_error():
+    tokenizer = SimpleNamespace(start_token_id=1, end_token_id=2)
+    with pytest.raises(ValueError, match="`sequence_length` .* at least 2"):
+        TransformerXLTextClassifierPreprocessor(tokenizer, 1, True, True)
 
 
 def test_preset_of_a_classifier_gives_the_same_logits(make_lm, tmp_path):
