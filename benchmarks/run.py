@@ -34,6 +34,7 @@ from typing import Any
 
 import speed_report
 from speed_configs import CONFIGS
+from speed_configs import GENERATION_ONLY
 from speed_configs import PEERS
 from speed_configs import SWEEPS
 from speed_configs import TENSORFLOW_PEERS
@@ -122,6 +123,8 @@ def chosen_cells(options: argparse.Namespace) -> list[dict[str, Any]]:
         for mode in options.modes:
             config = {**CONFIGS[name], "dtype": options.dtype}
             peers = options.peer_names if options.peers else []
+            if mode != "generate":
+                peers = [peer for peer in peers if peer != GENERATION_ONLY]
             cells.append(cell_of(name, mode, config, [*names, *peers]))
     for axis in options.sweeps:
         sweep = SWEEPS[axis]

@@ -55,6 +55,7 @@ PEERS = [
     "x_transformers_kvcache",
     *TENSORFLOW_PEERS,
 ]
+GENERATION_ONLY = "x_transformers_kvcache"  # has no other mode
 
 
 def token_weights(vocabulary_size: int) -> Any:
