@@ -189,9 +189,10 @@ def test_a_file_that_computes_anything_else_is_not_left_behind(
 
 
 SWITCHES = {
-    "adaptive": (
+    "adaptive, one head": (
         "hidden",
         {
+            "num_heads": 1,
             "cutoffs": (5, 11),
             "div_val": 2,
             "activation": "gelu",
