@@ -69,7 +69,8 @@ def masked_exponentials(
     Each part has sums of its own, added last: keys that are all hidden add
     zeros. The division is left to the caller, who has less to divide once the
     values are weighed. Types below float32 are divided here, as their sums
-    could overflow.
+    could overflow, and so are keys that are all in one part, where the softmax
+    of the backend is faster.
 
     Args:
         scores: float tensors of shape `(batch, num_heads, segment_length,
@@ -82,6 +83,8 @@ def masked_exponentials(
         keys of shape `(batch, num_heads, segment_length, 1)`; `None` for
         tensors that are divided by it.
     """
+    if len(scores) == 1:
+        return [masked_softmax(scores[0], masks[0], logit_cap)], None
     dtype = keras.backend.standardize_dtype(scores[0].dtype)
     scores = [cap_logits(at_least_float32(part), logit_cap) for part in scores]
     scores = [

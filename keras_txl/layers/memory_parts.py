@@ -1,4 +1,4 @@
-"""Keys in two parts, memory and segment, which are never summed together.
+"""Keys in two parts, memory and segment, that keep sums of their own.
 
 Axes: M memory slots, T segment, S = M + T keys.
 """
@@ -18,10 +18,10 @@ _IN_ONE = ContextVar("keys_in_one", default=False)
 
 @contextmanager
 def keys_in_one() -> Iterator[None]:
-    """Graphs that are made here keep memory and segment in one sum.
+    """What is computed here has memory and segment in one sum.
 
     For exports whose lengths are free: OpenVINO does not read what the lengths
-    of parts are made of.
+    of parts are made of. And for evaluations, whose number of slots is fixed.
     """
     token = _IN_ONE.set(True)
     try:

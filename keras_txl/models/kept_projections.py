@@ -3,19 +3,21 @@
 A memory of hidden states is projected by each segment that reads it. In an
 evaluation no weight changes between segments, so what a token was projected
 to is kept in place of its hidden state, and what distances add is computed
-once. The losses are those of `token_losses`.
+once. The number of slots does not change either: memory and segment share one
+softmax, which is faster. The losses are those of `token_losses`, up to the
+rounding of another order of sums.
 
 Axes: B rows, M memory slots, T segment, S = M + T keys, N heads, H head width,
 D hidden width.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from keras import ops
 
 from keras_txl.aliases import Memory
 from keras_txl.aliases import Tensor
+from keras_txl.layers.memory_parts import keys_in_one
 from keras_txl.layers.relative_attention import project_tokens
 from keras_txl.layers.segment_memory import advance
 from keras_txl.layers.segment_memory import clear_empty_slots
@@ -158,19 +160,18 @@ class KeptProjections:
         ):
             context = block.normalize_context(hidden)
             keys, values = (
-                (clear_empty_slots(old, length), new)
+                join_memory(clear_empty_slots(old, length), new)
                 for old, new in zip(
                     kept, _keys_and_values(block, context), strict=True
                 )
-            )  # each (B, M, N H) and (B, T, N H)
-            joined = [join_memory(*parts) for parts in (keys, values)]
+            )  # (B, S, N H)
             if mask is None:  # the same for all blocks
-                mask = backbone.attention_mask(joined[0], document_ids, length)
+                mask = backbone.attention_mask(keys, document_ids, length)
             hidden = _attend(block, hidden, context, keys, values, terms, mask)
             layers.append(
                 tuple(
                     update_memory(rows, token_count, new_length, slots)
-                    for rows in joined
+                    for rows in (keys, values)
                 )
             )
         hidden = backbone.unpack_tokens(hidden, restore, inputs["document_ids"])
@@ -199,31 +200,20 @@ def _attend(
     block: TransformerXLBlock,
     hidden: Tensor,
     context: Tensor,
-    keys: Sequence[Tensor],
-    values: Sequence[Tensor],
+    keys: Tensor,
+    values: Tensor,
     terms: dict[str, Tensor],
     mask: Tensor,
 ) -> Tensor:
-    """The output (B, T, D) of a block from its keys and values.
-
-    Both are given for memory (B, M, N H) and segment (B, T, N H).
-    """
+    """The output (B, T, D) of a block from keys and values (B, S, N H)."""
     attention = block.attention
     query = context if block.normalize_first else hidden
-
-    def by_head(parts: Sequence[Tensor]) -> list[Tensor]:
-        heads = (attention.num_heads, attention.head_dim)
-        return [
-            ops.reshape(rows, (*ops.shape(rows)[:2], *heads))
-            for rows in parts
-            if rows.shape[1] != 0
-        ]
-
-    attended = attention.attend(
-        project_tokens(attention.query_projection, query),
-        by_head(keys),
-        by_head(values),
-        terms,
-        mask,
+    heads = (attention.num_heads, attention.head_dim)
+    keys, values = (
+        ops.reshape(rows, (*ops.shape(rows)[:2], *heads))
+        for rows in (keys, values)
     )
+    query = project_tokens(attention.query_projection, query)
+    with keys_in_one():
+        attended = attention.attend(query, [keys], [values], terms, mask)
     return block.finish(hidden, attended)
