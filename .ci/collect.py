@@ -3,11 +3,12 @@
     python .ci/collect.py STEPS REPORTS ALLOWED_SKIPS
 
 STEPS has a line `name state seconds` for each step, REPORTS is a folder of
-JUnit files named for their steps, ALLOWED_SKIPS lists the skips that may
-occur, one a line: `test id (or glob) | reason`. The last line printed is
-`N passed, N failed, N skipped`; a step without a JUnit file adds nothing when
-it passes and one failure when it does not. Exit status 1 means a failure, a
-skip that is not listed, or a test step that ran no test.
+JUnit files named for their steps (`torch.xml`, `torch.part.xml`),
+ALLOWED_SKIPS lists the skips that may occur, one a line: `test id (or glob) |
+reason`. The last line printed is `N passed, N failed, N skipped`; a step
+without a JUnit file adds nothing when it passes and one failure when it does
+not. Exit status 1 means a failure, a skip that is not listed, or a test step
+that ran no test.
 """
 
 import sys
@@ -15,8 +16,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from xml.etree import ElementTree
 
-# These steps must leave a JUnit file with at least one test in it.
-TEST_STEPS = ("tests", "runtimes", "jax", "torch", "wheel")
+# These steps must leave JUnit files with at least one test in it.
+TEST_STEPS = ("tests", "runtimes", "jax", "torch")
 
 
 def allowed_skips(path: Path) -> list[str]:
@@ -60,9 +61,8 @@ def main(steps_file: Path, reports: Path, skips_file: Path) -> int:
     print(f"{'step':<12}{'state':<10}{'seconds':>8}  tests")
     for line in steps_file.read_text().splitlines():
         step, state, seconds = line.split()
-        report = reports / f"{step}.xml"
         counts = dict.fromkeys(totals, 0)
-        if report.exists():
+        for report in sorted(reports.glob(f"{step}.*xml")):
             for test, outcome, message in read_cases(report):
                 counts[outcome] += 1
                 if outcome == "failed":

@@ -13,6 +13,7 @@ import socket
 import tempfile
 from collections.abc import Callable
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,27 @@ if "KERAS_HOME" not in os.environ:
     atexit.register(shutil.rmtree, os.environ["KERAS_HOME"], True)
 
 BACKEND = os.environ["KERAS_BACKEND"]
+
+# Tests of pages, examples, scripts and benchmarks, which are in no wheel. A
+# copy of tests/ alone leaves them out.
+OF_THE_CHECKOUT = [
+    "test_ci_collect.py",
+    "test_documentation.py",
+    "test_readme.py",
+    "test_repository.py",
+    "export/test_dockerfile.py",
+    "export/test_joined_requests.py",
+    "export/test_onnx_python_driver.py",
+    "export/test_tokenizer_files.py",
+    "export_runtimes/test_*.py",
+    "integration/test_*_benchmark.py",
+    "integration/test_examples.py",
+    "integration/test_export_saved_model.py",
+    "integration/test_scripts.py",
+]
+HERE = Path(__file__).resolve().parent
+if not (HERE.parent / "README.md").exists():
+    collect_ignore_glob = OF_THE_CHECKOUT
 
 settings.register_profile(
     "keras_txl",
@@ -72,6 +94,9 @@ def pytest_collection_modifyitems(
             item.add_marker(pytest.mark.property)
         if "integration" in item.path.parts:
             item.add_marker(pytest.mark.integration)
+        place = item.path.relative_to(HERE).as_posix()
+        if any(fnmatch(place, pattern) for pattern in OF_THE_CHECKOUT):
+            item.add_marker(pytest.mark.checkout)
         backends = item.get_closest_marker("backend")
         wanted = backends is None or BACKEND in backends.args
         if item.get_closest_marker("gpu") and not config.getoption("--gpu"):
