@@ -83,6 +83,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="folder for the results, new or empty",
     )
+    _add_budget(parser)
+    _add_variants(parser)
+    _add_existing_results(parser)
+    add_tokenizer(parser)
+    add_model_arguments(parser)
+    add_training_choices(parser)
+    parser.set_defaults(usage_error=parser.error)
+
+
+def _add_budget(parser: argparse.ArgumentParser) -> None:
+    """How long each model is trained."""
     length = parser.add_mutually_exclusive_group()
     length.add_argument(
         "--steps",
@@ -98,6 +109,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="time to train each model, instead of --steps: what is cheaper "
         "a step gets more of them",
     )
+
+
+def _add_variants(parser: argparse.ArgumentParser) -> None:
+    """Which models are compared."""
     parser.add_argument(
         "--position",
         choices=POSITIONS,
@@ -112,6 +127,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="models of each kind, from seeds 0, 1, ...",
     )
+
+
+def _add_existing_results(parser: argparse.ArgumentParser) -> None:
+    """What becomes of an output folder that is not empty."""
     again = parser.add_mutually_exclusive_group()
     again.add_argument(
         "--resume",
@@ -123,10 +142,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="replace an earlier comparison in --output",
     )
-    add_tokenizer(parser)
-    add_model_arguments(parser)
-    add_training_choices(parser)
-    parser.set_defaults(usage_error=parser.error)
 
 
 def check(options: argparse.Namespace) -> None:

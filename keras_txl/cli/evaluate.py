@@ -109,13 +109,7 @@ def run(options: argparse.Namespace) -> None:
     lm = load_model(options.model)
     tokenizer = tokenizer_of(lm)
     ids = encode_documents(tokenizer, documents)
-    if max(map(len, ids)) < 2:
-        raise ValueError(
-            "A text must have at least two tokens (bytes): the first is "
-            "given, the second is predicted. Received: "
-            f"{', '.join(map(repr, options.texts))}, with no such text. Pass "
-            "a longer one."
-        )
+    _check_lengths(options, ids)
     given: dict[str, Any] = {
         "document_bytes": target_bytes(tokenizer, documents, ids),
         "document_words": target_words(tokenizer, documents, ids),
@@ -132,11 +126,10 @@ def run(options: argparse.Namespace) -> None:
                 lm, scales_ids, protocol, options.dynamic_epsilon
             )
         results.append(_measure(lm, ids, given, protocol))
-    num_bytes = sum(len(document) for document in documents)
     told = {
         "model": str(options.model),
         "documents": len(documents),
-        "bytes": num_bytes,
+        "bytes": sum(map(len, documents)),
         "tokens": sum(map(len, ids)),
         "segment_length": chosen[0].segment_length,
         "batch_size": chosen[0].batch_size,
@@ -146,14 +139,29 @@ def run(options: argparse.Namespace) -> None:
         print(json.dumps(told, indent=2))
         return
     unit = unit_of(tokenizer)
-    sizes_told = [
-        counted(len(documents), "document"),
-        counted(num_bytes, "byte"),
-        f"segments of {chosen[0].segment_length}",
+    _print_table(results, _sizes_told(told, unit), unit)
+
+
+def _check_lengths(options: argparse.Namespace, ids: list[Any]) -> None:
+    if max(map(len, ids)) < 2:
+        raise ValueError(
+            "A text must have at least two tokens (bytes): the first is "
+            "given, the second is predicted. Received: "
+            f"{', '.join(map(repr, options.texts))}, with no such text. Pass "
+            "a longer one."
+        )
+
+
+def _sizes_told(told: dict[str, Any], unit: str) -> str:
+    """What was read, as the title of the table."""
+    sizes = [
+        counted(told["documents"], "document"),
+        counted(told["bytes"], "byte"),
+        f"segments of {told['segment_length']}",
     ]
     if unit != "byte":
-        sizes_told.insert(2, counted(sum(map(len, ids)), unit))
-    _print_table(results, ", ".join(sizes_told), unit)
+        sizes.insert(2, counted(told["tokens"], unit))
+    return ", ".join(sizes)
 
 
 def _scales(

@@ -43,6 +43,16 @@ TOKENS_PER_CALL = 8
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the verb."""
     add_model_folder(parser)
+    _add_prompt_options(parser)
+    _add_length_options(parser)
+    _add_sampling_options(parser)
+    _add_memory_options(parser)
+    add_seed(parser)
+    parser.set_defaults(usage_error=parser.error)
+
+
+def _add_prompt_options(parser: argparse.ArgumentParser) -> None:
+    """Where the text to continue comes from."""
     prompt = parser.add_mutually_exclusive_group()
     prompt.add_argument("--prompt", metavar="TEXT", help="text to continue")
     prompt.add_argument(
@@ -57,6 +67,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="read a line of standard input, go on, and again",
     )
+
+
+def _add_length_options(parser: argparse.ArgumentParser) -> None:
+    """Where the text ends."""
     length = parser.add_mutually_exclusive_group()
     length.add_argument(
         "--max-length",
@@ -79,6 +93,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TEXT",
         help="end the text, or the turn, before this token (byte)",
     )
+
+
+def _add_sampling_options(parser: argparse.ArgumentParser) -> None:
+    """How a token is drawn."""
     parser.add_argument(
         "--temperature",
         type=temperature,
@@ -98,6 +116,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="P",
         help="draw from the likeliest tokens that hold probability P",
     )
+
+
+def _add_memory_options(parser: argparse.ArgumentParser) -> None:
+    """What is remembered, and files of it."""
     parser.add_argument(
         "--memory-length",
         type=natural_number,
@@ -116,8 +138,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write the memory to this file in the end, and after Ctrl-C",
     )
-    add_seed(parser)
-    parser.set_defaults(usage_error=parser.error)
 
 
 def check(options: argparse.Namespace) -> None:

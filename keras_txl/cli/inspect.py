@@ -135,7 +135,6 @@ def run(options: argparse.Namespace) -> None:
 def _report(
     options: argparse.Namespace, lm: Any, facts: dict[str, Any]
 ) -> None:
-    from keras_txl.cli.encoded_texts import encode_documents
     from keras_txl.cli.encoded_texts import tokenizer_of
     from keras_txl.cli.encoded_texts import unit_of
     from keras_txl.cli.progress import progress_bar
@@ -150,23 +149,7 @@ def _report(
             "A report compares memory with none. Received: a model that keeps "
             "none. Pass --memory-length N."
         )
-    left = options.tokens
-    documents = []
-    for data in read_documents(options.text):
-        (ids,) = encode_documents(tokenizer, [data])
-        documents.append(ids[:left])
-        left -= len(documents[-1])
-        if not left:
-            break
-    documents = [ids for ids in documents if len(ids) > 1]
-    if not documents:
-        raise ValueError(
-            "A text must have at least two tokens (bytes): the first is "
-            "given, the second is predicted. Received: "
-            f"{', '.join(map(repr, options.text))} and --tokens "
-            f"{options.tokens}, which leave none. Pass a longer text, or more "
-            "tokens."
-        )
+    documents = _first_tokens(options, tokenizer)
     with progress_bar("Reading") as update:
         found = measure_reading(
             lm,
@@ -190,6 +173,30 @@ def _report(
             "Install it with: pip install 'keras-txl[plots]'"
         )
     print(f"All of it is in {options.output}; open index.html there.")
+
+
+def _first_tokens(options: argparse.Namespace, tokenizer: Any) -> list[Any]:
+    """Ids of the documents, `--tokens` together at most."""
+    from keras_txl.cli.encoded_texts import encode_documents
+
+    left = options.tokens
+    documents = []
+    for data in read_documents(options.text):
+        (ids,) = encode_documents(tokenizer, [data])
+        documents.append(ids[:left])
+        left -= len(documents[-1])
+        if not left:
+            break
+    documents = [ids for ids in documents if len(ids) > 1]
+    if not documents:
+        raise ValueError(
+            "A text must have at least two tokens (bytes): the first is "
+            "given, the second is predicted. Received: "
+            f"{', '.join(map(repr, options.text))} and --tokens "
+            f"{options.tokens}, which leave none. Pass a longer text, or more "
+            "tokens."
+        )
+    return documents
 
 
 def describe_model(lm: Any) -> dict[str, Any]:

@@ -183,28 +183,31 @@ def measure_memory(
                 progress=report,
             )
         )
-    text = b"".join(documents)
     interval = None
     if len(documents) > 1:
         interval = bootstrap_difference(results[1], results[0], seed=seed)
     return MemoryTable(
         segment_length=segment_length,
         evaluations={
-            length: result
-            for (length, zeroed), result in zip(settings, results, strict=True)
-            if not zeroed
+            n * segment_length: result
+            for n, result in zip(MULTIPLES, results[:-1], strict=True)
         },
         zeroed=results[-1],
-        compressors={
-            "xz": 8 * len(compress_xz(text)) / len(text),
-            "bzip2": 8 * len(bz2.compress(text, 9)) / len(text),
-        },
+        compressors=_compressed_bits(b"".join(documents)),
         interval=interval,
         num_documents=len(documents),
-        num_bytes=len(text),
+        num_bytes=sum(map(len, documents)),
         was_cut=was_cut,
         unit=unit_of(tokenizer),
     )
+
+
+def _compressed_bits(text: bytes) -> dict[str, float]:
+    """Bits per byte of compressors at their highest setting."""
+    return {
+        "xz": 8 * len(compress_xz(text)) / len(text),
+        "bzip2": 8 * len(bz2.compress(text, 9)) / len(text),
+    }
 
 
 def compress_xz(text: bytes) -> bytes:

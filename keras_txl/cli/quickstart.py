@@ -1,17 +1,13 @@
 """`keras-txl quickstart`: train, see what memory buys, write, save, reload."""
 
 import argparse
-import json
-import os
 import random
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from keras_txl.cli.arguments import ModelSize
 from keras_txl.cli.arguments import add_model_arguments
 from keras_txl.cli.arguments import add_seed
 from keras_txl.cli.arguments import add_tokenizer
@@ -48,7 +44,6 @@ HELD_OUT_BYTES = 200_000
 VALIDATION_BYTES = 2**15
 PROMPT_BYTES = 200
 SAMPLE_TOKENS = 400
-SAME_LOSS = 1e-5  # relative; a new process may sum in another order
 
 # What comes after training takes, measured on two cores: for each segment
 # that is evaluated so many steps of training, and so many seconds whatever
@@ -137,6 +132,7 @@ def _quickstart(options: argparse.Namespace, corpus: Any, stage: Path) -> None:
     from keras_txl.cli.encoded_texts import tokenizer_of
     from keras_txl.cli.encoded_texts import unit_of
     from keras_txl.cli.memory_table import hold_out
+    from keras_txl.cli.reload_check import prove_reload
     from keras_txl.cli.report import NO_PLOTS
     from keras_txl.cli.report import versions
     from keras_txl.cli.report import write_report
@@ -153,7 +149,7 @@ def _quickstart(options: argparse.Namespace, corpus: Any, stage: Path) -> None:
     print(printable(sample), end="\n\n")
     lm.save_to_preset(str(stage / MODEL_NAME))
     expected = table.evaluations[options.segment_length].nats
-    reload_sentence = _prove_reload(
+    reload_sentence = prove_reload(
         options, stage / MODEL_NAME, documents, expected
     )
     print(reload_sentence)
@@ -193,24 +189,10 @@ def _train(
     from keras_txl.cli.training_run import build_model
     from keras_txl.cli.training_run import measure_step
     from keras_txl.cli.training_run import run_plan
-    from keras_txl.cli.training_run import take_bytes
-    from keras_txl.data import SegmentStream
 
     size = model_size(options)
     tokenizer = make_tokenizer(options.tokenizer)
-    training = encode_documents(
-        tokenizer, [document.data for document in corpus.train]
-    )
-    # Files next to each other are alike: mixed, each stream sees all kinds.
-    random.Random(options.seed).shuffle(training)
-    stream = SegmentStream(training, size.batch_size, size.segment_length)
-    validation = SegmentStream(
-        encode_documents(
-            tokenizer, take_bytes(corpus.validation, VALIDATION_BYTES)
-        ),
-        size.batch_size,
-        size.segment_length,
-    )
+    stream, validation = _streams(corpus, tokenizer, size, options.seed)
     lm = build_model(size, options.seed, tokenizer)
     imported = time.monotonic() - STARTED
     step, step_seconds, timed = 0, 0.0, ""
@@ -219,15 +201,14 @@ def _train(
         timed = f"{step_seconds * 1000:.0f} ms a step, "
     steps = options.steps
     if steps is None:
-        batch = size.batch_size * size.segment_length
         held_out = encode_documents(tokenizer, documents)
-        segments = sum(map(len, held_out)) / batch
+        segments = sum(map(len, held_out)) / (
+            size.batch_size * size.segment_length
+        )
         later = segments * (EVALUATION_STEPS + RELOAD_STEPS) * step_seconds
         later += OTHER_SECONDS + imported  # the new process imports as well
-        spent = time.monotonic() - STARTED
-        total = options.minutes * 60
         steps = steps_in(
-            max(total - spent - later, TRAINING_SHARE * total),
+            _seconds_to_train(options.minutes * 60, later),
             step_seconds,
             len(validation) * step_seconds / 2,
         )
@@ -241,6 +222,34 @@ def _train(
     if step < plan.steps:
         run_plan(lm, stream, step, plan, validation, [history])
     return lm, history.rows, plan.steps
+
+
+def _streams(
+    corpus: Any, tokenizer: Any, size: ModelSize, seed: int
+) -> tuple[Any, Any]:
+    """Segments to train and to validate on."""
+    from keras_txl.cli.encoded_texts import encode_documents
+    from keras_txl.cli.training_run import take_bytes
+    from keras_txl.data import SegmentStream
+
+    training = encode_documents(
+        tokenizer, [document.data for document in corpus.train]
+    )
+    # Files next to each other are alike: mixed, each stream sees all kinds.
+    random.Random(seed).shuffle(training)
+    validation = encode_documents(
+        tokenizer, take_bytes(corpus.validation, VALIDATION_BYTES)
+    )
+    return (
+        SegmentStream(training, size.batch_size, size.segment_length),
+        SegmentStream(validation, size.batch_size, size.segment_length),
+    )
+
+
+def _seconds_to_train(total: float, later: float) -> float:
+    """What is left of the time, less what comes `later`; never little."""
+    spent = time.monotonic() - STARTED
+    return max(total - spent - later, TRAINING_SHARE * total)
 
 
 def _measure(
@@ -322,70 +331,3 @@ def choose_prompt(held_out: Sequence[bytes]) -> str:
         start = middle
     prompt = document[start : start + PROMPT_BYTES]
     return prompt.decode("utf-8", "ignore") or "The "
-
-
-def _prove_reload(
-    options: argparse.Namespace,
-    model: Path,
-    documents: Sequence[bytes],
-    expected: float,
-) -> str:
-    """Evaluate the saved model in a new process.
-
-    Raises:
-        RuntimeError: if that fails or gives another loss.
-    """
-    from keras_txl.cli.progress import say
-
-    say("Loading the model in a new process.")
-    with tempfile.TemporaryDirectory() as folder:
-        paths = []
-        for number, document in enumerate(documents):
-            paths.append(Path(folder, f"{number:06d}"))
-            paths[-1].write_bytes(document)
-        found = _evaluate_in_new_process(options, model, paths)
-    difference = abs(found - expected) / max(abs(expected), 1e-12)
-    told = (
-        f"{expected:.3f} nats here, {found:.3f} nats after loading in a new "
-        "process, on the held-out text with memory 1x"
-    )
-    if difference > SAME_LOSS:
-        raise RuntimeError(
-            f"The saved model must have the same loss. Received: {told}. "
-            "Please report this with the versions of keras and keras_txl."
-        )
-    return f"The saved model has the same loss: {told}."
-
-
-def _evaluate_in_new_process(
-    options: argparse.Namespace, model: Path, paths: Sequence[Path]
-) -> float:
-    import keras
-
-    import keras_txl
-
-    source = str(Path(keras_txl.__file__).parents[1])
-    inherited = os.environ.get("PYTHONPATH")
-    command = [
-        *(sys.executable, "-m", "keras_txl.cli.main", "evaluate", str(model)),
-        *map(str, paths),
-        *("--memory-length", str(options.segment_length)),
-        *("--segment-length", str(options.segment_length)),
-        *("--batch-size", str(options.batch_size), "--json"),
-    ]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        env={
-            **os.environ,
-            "KERAS_BACKEND": keras.backend.backend(),
-            "PYTHONPATH": os.pathsep.join(filter(None, (source, inherited))),
-        },
-    )
-    if done.returncode:
-        raise RuntimeError(
-            "The saved model must load in a new process. Received: exit code "
-            f"{done.returncode} and {done.stderr.strip()[-2000:]}"
-        )
-    return float(json.loads(done.stdout)["results"][0]["nats"])

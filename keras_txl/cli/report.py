@@ -55,6 +55,28 @@ def write_report(
         "",
         *_history_lines(history),
         "",
+        *_memory_lines(table),
+        "",
+        memory,
+        "",
+        "## Sample",
+        "",
+        "The prompt is held-out text; it ends where `sample.txt` says so.",
+        "",
+        *(f"    {line}" for line in printable(sample).splitlines()),
+        "",
+        "## Saved model",
+        "",
+        reload_sentence,
+        "",
+        *_usage_lines(table.segment_length),
+    ]
+    (folder / "report.md").write_text("\n".join(lines), encoding="utf-8")
+    return plotted
+
+
+def _memory_lines(table: MemoryTable) -> list[str]:
+    return [
         "## What memory buys",
         "",
         f"Bits per byte on {table.num_bytes:,} held-out bytes in "
@@ -73,23 +95,16 @@ def write_report(
         "setting. They start knowing nothing, while the model has read its "
         "training text; they code the first byte of each document, which the "
         "model is given. The size of the model is not counted.",
-        "",
-        memory,
-        "",
-        "## Sample",
-        "",
-        "The prompt is held-out text; it ends where `sample.txt` says so.",
-        "",
-        *(f"    {line}" for line in printable(sample).splitlines()),
-        "",
-        "## Saved model",
-        "",
-        reload_sentence,
-        "",
+    ]
+
+
+def _usage_lines(segment_length: int) -> list[str]:
+    """How to use the model from the folder of the report."""
+    return [
         "```bash",
         "keras-txl inspect .",
         "keras-txl evaluate . my_text.txt --memory-length 0 "
-        f"--memory-length {table.segment_length}",
+        f"--memory-length {segment_length}",
         'keras-txl generate . --prompt "import "',
         "```",
         "",
@@ -100,8 +115,6 @@ def write_report(
         "```",
         "",
     ]
-    (folder / "report.md").write_text("\n".join(lines), encoding="utf-8")
-    return plotted
 
 
 def versions() -> str:

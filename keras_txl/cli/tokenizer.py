@@ -40,6 +40,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kind", choices=KINDS, required=True, help="kind of tokens"
     )
+    _add_sources(parser)
+    _add_output(parser)
+    _add_vocabulary_options(parser)
+    _add_line_options(parser)
+    parser.set_defaults(usage_error=parser.error)
+
+
+def _add_sources(parser: argparse.ArgumentParser) -> None:
+    """What the tokenizer is made from."""
     parser.add_argument(
         "--corpus",
         action="append",
@@ -55,6 +64,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "with a word a line, or vocab.pkl or vocab.bin of Hugging Face's "
         "TransfoXLTokenizer",
     )
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    """Where it is saved."""
     parser.add_argument(
         "--output",
         type=Path,
@@ -67,6 +80,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="replace an earlier tokenizer in --output",
     )
+
+
+def _add_vocabulary_options(parser: argparse.ArgumentParser) -> None:
+    """What becomes a token, and what stands for the rest."""
     parser.add_argument(
         "--vocabulary-size",
         type=positive_integer,
@@ -86,6 +103,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="stands for characters or words that are not in the vocabulary "
         "(default: <unk> for words)",
     )
+
+
+def _add_line_options(parser: argparse.ArgumentParser) -> None:
+    """How a tokenizer of words reads a line."""
     parser.add_argument(
         "--end-of-line",
         metavar="TOKEN",
@@ -100,7 +121,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lowercase", action="store_true", help="lower-case words"
     )
-    parser.set_defaults(usage_error=parser.error)
 
 
 def check(options: argparse.Namespace) -> None:

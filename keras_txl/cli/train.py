@@ -13,10 +13,8 @@ from keras_txl.cli.arguments import add_model_arguments
 from keras_txl.cli.arguments import add_seed
 from keras_txl.cli.arguments import add_tokenizer
 from keras_txl.cli.arguments import check_model_size
-from keras_txl.cli.arguments import model_size
 from keras_txl.cli.arguments import positive_integer
 from keras_txl.cli.arguments import positive_number
-from keras_txl.cli.given_options import differing
 from keras_txl.cli.given_options import record_given
 from keras_txl.cli.model_folder import MODEL_NAME
 from keras_txl.cli.model_folder import check_corpus
@@ -28,11 +26,12 @@ from keras_txl.cli.model_folder import save_model
 from keras_txl.cli.output_folder import check_output
 from keras_txl.cli.training_choices import TrainingChoices
 from keras_txl.cli.training_choices import add_training_choices
-from keras_txl.cli.training_choices import training_choices
 from keras_txl.cli.training_plan import OPEN_SCHEDULES
 from keras_txl.cli.training_plan import TrainingPlan
 from keras_txl.cli.training_plan import needs_timing
 from keras_txl.cli.training_plan import steps_in
+from keras_txl.cli.training_settings import new_settings
+from keras_txl.cli.training_settings import resumed_settings
 from keras_txl.cli.wording import counted
 
 HELP = "train a model on a text"
@@ -84,6 +83,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="folder for the results, new or empty",
     )
+    _add_budget(parser)
+    parser.add_argument(
+        "--validation",
+        metavar="PATH",
+        help="text to validate on (default: a part of the corpus that is "
+        f"left out of training); {VALIDATION_BYTES // 1024} KiB are used",
+    )
+    add_tokenizer(parser)
+    add_seed(parser)
+    _add_existing_run(parser)
+    add_model_arguments(parser)
+    add_training_choices(parser)
+
+
+def _add_budget(parser: argparse.ArgumentParser) -> None:
+    """How long to train."""
     length = parser.add_mutually_exclusive_group()
     length.add_argument(
         "--minutes",
@@ -99,14 +114,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="number of steps, instead of --minutes; the same number and "
         "--seed give the same model",
     )
-    parser.add_argument(
-        "--validation",
-        metavar="PATH",
-        help="text to validate on (default: a part of the corpus that is "
-        f"left out of training); {VALIDATION_BYTES // 1024} KiB are used",
-    )
-    add_tokenizer(parser)
-    add_seed(parser)
+
+
+def _add_existing_run(parser: argparse.ArgumentParser) -> None:
+    """What becomes of a run in the output folder."""
     again = parser.add_mutually_exclusive_group()
     again.add_argument(
         "--resume",
@@ -120,8 +131,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="replace an earlier run in --output",
     )
-    add_model_arguments(parser)
-    add_training_choices(parser)
 
 
 def check(options: argparse.Namespace) -> None:
@@ -150,18 +159,10 @@ def run(options: argparse.Namespace) -> None:
     from keras_txl.cli.encoded_texts import open_encoded
 
     if options.resume:
-        settings = _resumed_settings(options)
+        checkpoint = options.output / CHECKPOINT_NAME
+        settings = resumed_settings(options, checkpoint)
     else:
-        settings = {
-            "size": dataclasses.asdict(model_size(options)),
-            "choices": dataclasses.asdict(training_choices(options)),
-            "seed": options.seed,
-            "validation": options.validation,
-            "steps": options.steps,
-            "minutes": None if options.steps else options.minutes,
-            "tokenizer": _absolute(options.tokenizer),
-            "plan": None,
-        }
+        settings = new_settings(options)
     size = ModelSize(**settings["size"])
     tokenizer = make_tokenizer(settings.get("tokenizer"))
     ids: list[Any]
@@ -174,43 +175,6 @@ def run(options: argparse.Namespace) -> None:
         texts = _load(options.corpus, settings, size)
         ids = [encode_documents(tokenizer, part) for part in texts]
     _train(options, settings, size, tokenizer, ids, started)
-
-
-def _absolute(path: Path | None) -> str | None:
-    return None if path is None else str(path.absolute())
-
-
-def _resumed_settings(options: argparse.Namespace) -> dict[str, Any]:
-    """Settings of the run that is to go on, made longer if that is asked."""
-    from keras_txl.training import read_checkpoint
-
-    try:
-        state = read_checkpoint(options.output / CHECKPOINT_NAME)[1]
-    except FileNotFoundError:
-        raise FileNotFoundError(
-            "--resume needs a run that was begun. Received: --output "
-            f"{str(options.output)!r}, which has no checkpoint. Leave "
-            "--resume out to begin one, with --overwrite if the folder holds "
-            "files."
-        ) from None
-    settings: dict[str, Any] = state["extra"]
-    recorded = {**settings, **settings["size"], **settings["choices"]}
-    if recorded.get("cutoffs") is not None:  # JSON has made it a list
-        recorded["cutoffs"] = tuple(recorded["cutoffs"])
-    options.tokenizer = _absolute(options.tokenizer)
-    if settings["plan"] is not None:
-        del recorded["steps"]  # they may be more
-    different = differing(options, recorded)
-    if different:
-        raise ValueError(
-            "--resume goes on under the settings of the run. Received: "
-            f"{', '.join(different)}. Leave these options out, or begin anew "
-            "with --overwrite or another --output."
-        )
-    if settings["plan"] is not None and options.steps is not None:
-        plan = TrainingPlan(**settings["plan"]).longer(options.steps)
-        settings["plan"] = dataclasses.asdict(plan)
-    return settings
 
 
 def _load(
@@ -247,24 +211,12 @@ def _train(
     ids: list[Any],
     started: float,
 ) -> None:
-    from keras_txl.cli.encoded_texts import unit_of
-    from keras_txl.cli.progress import say
     from keras_txl.cli.training_run import TrainingHistory
     from keras_txl.cli.training_run import build_model
     from keras_txl.cli.training_run import run_plan
-    from keras_txl.data import SegmentStream
 
     choices = TrainingChoices(**settings["choices"])
-    stream = SegmentStream(
-        ids[0],
-        size.batch_size,
-        size.segment_length,
-        random_lengths=choices.random_lengths,
-        random_starts=choices.random_starts,
-        shuffle_documents=choices.shuffle_documents,
-        seed=settings["seed"],
-    )
-    held_out = SegmentStream(ids[1], size.batch_size, size.segment_length)
+    stream, held_out = _streams(ids, size, choices, settings["seed"])
     lm = build_model(size, settings["seed"], tokenizer, choices)
     checkpoint = options.output / CHECKPOINT_NAME
     step = 0
@@ -272,11 +224,7 @@ def _train(
         step = _checkpoint(checkpoint, settings, None).restore(lm)
     else:
         _remove_earlier(options.output)
-    say(
-        f"{counted(stream.num_tokens, unit_of(tokenizer))} in "
-        f"{counted(stream.num_documents, 'document')}, "
-        f"{counted(count_parameters(lm), 'parameter')}, from step {step}."
-    )
+    _tell_start(stream, lm, tokenizer, step)
     history = TrainingHistory(options.output / HISTORY_NAME, step)
     checkpoint.mkdir(parents=True, exist_ok=True)
     try:
@@ -298,13 +246,47 @@ def _train(
             _remove_if_empty(checkpoint, options.output)
             raise
         save_model(lm, options.output / MODEL_NAME)
-        raise KeyboardInterrupt(
-            f"The model and a checkpoint are in {options.output}. Go on "
-            f"with: keras-txl train {shlex.quote(options.corpus)} --output "
-            f"{shlex.quote(str(options.output))} --resume"
-        ) from None
+        raise KeyboardInterrupt(_way_on(options)) from None
     save_model(lm, options.output / MODEL_NAME)
     _print_summary(history.rows, plan.steps, options.output, tokenizer)
+
+
+def _streams(
+    ids: list[Any], size: ModelSize, choices: TrainingChoices, seed: int
+) -> tuple[Any, Any]:
+    """Segments to train and to validate on, from the ids of both."""
+    from keras_txl.data import SegmentStream
+
+    stream = SegmentStream(
+        ids[0],
+        size.batch_size,
+        size.segment_length,
+        random_lengths=choices.random_lengths,
+        random_starts=choices.random_starts,
+        shuffle_documents=choices.shuffle_documents,
+        seed=seed,
+    )
+    return stream, SegmentStream(ids[1], size.batch_size, size.segment_length)
+
+
+def _tell_start(stream: Any, lm: Any, tokenizer: Any, step: int) -> None:
+    from keras_txl.cli.encoded_texts import unit_of
+    from keras_txl.cli.progress import say
+
+    say(
+        f"{counted(stream.num_tokens, unit_of(tokenizer))} in "
+        f"{counted(stream.num_documents, 'document')}, "
+        f"{counted(count_parameters(lm), 'parameter')}, from step {step}."
+    )
+
+
+def _way_on(options: argparse.Namespace) -> str:
+    """What to tell after Ctrl-C."""
+    return (
+        f"The model and a checkpoint are in {options.output}. Go on "
+        f"with: keras-txl train {shlex.quote(options.corpus)} --output "
+        f"{shlex.quote(str(options.output))} --resume"
+    )
 
 
 def _plan(

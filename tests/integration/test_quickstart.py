@@ -137,10 +137,10 @@ def test_an_interrupted_run_leaves_nothing(corpus, tmp_path):
 def test_a_failure_late_in_the_run_leaves_nothing(
     corpus, tmp_path, monkeypatch, capsys
 ):
-    from keras_txl.cli import quickstart
+    from keras_txl.cli import reload_check
 
     monkeypatch.setattr(
-        quickstart, "_evaluate_in_new_process", lambda *_: 12345.0
+        reload_check, "_evaluate_in_new_process", lambda *_: 12345.0
     )
     code = main(
         ["quickstart", "--corpus", str(corpus), "--steps", "3", *SIZES]
