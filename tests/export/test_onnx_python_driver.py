@@ -116,7 +116,13 @@ def test_ids_and_settings_out_of_range_are_refused(model):
     for ids in ([256], [-1], []):
         with pytest.raises(ValueError, match="Token ids must be from 0 to 255"):
             model.read(ids, model.new_memory())
-    for settings in ({"temperature": -1}, {"top_p": 0}, {"top_k": -1}):
+    nan = float("nan")
+    for settings in (
+        {"temperature": -1},
+        {"temperature": nan},
+        {"top_p": 0},
+        {"top_k": -1},
+    ):
         with pytest.raises(ValueError, match="Received: temperature="):
             next(model.generate_ids([1], model.new_memory(), **settings))
 
@@ -175,6 +181,10 @@ def test_the_command_line_needs_no_keras(script, onnx_folders, model, tmp_path):
     assert done.stdout == "".join(stream) + "\n"
     done = run(copy, folder, "--length", 5, "--load-memory", memory)
     assert done.returncode == 0
+    for bad in (["--length", -1], ["--save-memory", memory / "in"]):
+        done = run(copy, folder, *bad)
+        assert (done.returncode, done.stdout) == (2, "")
+    assert "folder of a memory must exist" in done.stderr
     done = run(copy, tmp_path)
     assert done.returncode == 1
     assert "must hold a manifest.json" in done.stderr

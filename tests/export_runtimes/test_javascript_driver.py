@@ -103,8 +103,10 @@ def test_what_does_not_fit_is_told(trained, scripts, tmp_path):
     for words, message in (
         ([folder, "--load-memory", memory], "memory file is damaged"),
         ([folder, *short, "--temperature=-1"], "temperature=-1"),
+        ([folder, *short, "--seed", "1.5"], "--seed must be a whole number"),
+        ([folder, "--save-memory", memory / "in"], "folder of a memory must"),
         ([folders["kv"]], "This driver runs the flavour kv_ring"),
-        ([tmp_path], "manifest.json"),
+        ([tmp_path], "Export with: keras-txl export onnx"),
         ([], "Pass one model folder"),
     ):
         done = node(scripts, *words)

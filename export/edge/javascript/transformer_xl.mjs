@@ -44,7 +44,7 @@ export class TransformerXL {
    * @param {object} options of `InferenceSession.create`
    */
   static async load(ort, readFile, options = {}) {
-    const manifest = parseManifest(await readFile("manifest.json"));
+    const manifest = parseManifest(await readFile("manifest.json").catch((error) => error));
     const files = {};
     for (const [name, wanted] of Object.entries(manifest.files)) {
       if (!name.startsWith("model.onnx")) continue;
@@ -273,6 +273,7 @@ export function draw(logits, memory, { temperature = 1, topK = 0, topP = 1 }) {
 function parseManifest(bytes) {
   let manifest;
   try {
+    if (bytes instanceof Error) throw bytes;
     manifest = JSON.parse(new TextDecoder().decode(bytes));
   } catch (error) {
     throw new Error(

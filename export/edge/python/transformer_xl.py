@@ -252,7 +252,7 @@ def draw(
     logits: Array, random: Random, temperature: float, top_k: int, top_p: float
 ) -> int:
     """One token id by the rules of `generate_ids`."""
-    if temperature < 0 or top_k < 0 or not 0 < top_p <= 1:
+    if not (temperature >= 0 and top_k >= 0 and 0 < top_p <= 1):
         raise ValueError(
             "temperature and top_k must be at least 0, top_p from (0, 1]. "
             f"Received: temperature={temperature}, top_k={top_k}, "
@@ -315,7 +315,7 @@ def main() -> None:
         say(model.generate(options.prompt, memory, **sampling_of(options)))
         if options.save_memory:
             model.save_memory(options.save_memory, memory)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         sys.exit(f"transformer_xl.py: {error}")
 
 
@@ -324,18 +324,36 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Text from an exported model.")
     parser.add_argument("folder", type=Path, metavar="MODEL_FOLDER")
     parser.add_argument("--prompt", help="(default: a new line)")
-    parser.add_argument("--length", type=int, help="tokens (default: no end)")
+    parser.add_argument(
+        "--length", type=natural_number, help="tokens (default: no end)"
+    )
     parser.add_argument("--temperature", type=float, default=1.0)
-    parser.add_argument("--top-k", type=int, default=0)
+    parser.add_argument(
+        "--top-k", type=natural_number, default=0, help="0: all"
+    )
     parser.add_argument("--top-p", type=float, default=1.0)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of a new memory (default: 0)"
+    )
     parser.add_argument("--load-memory", type=Path, metavar="FILE")
     parser.add_argument("--save-memory", type=Path, metavar="FILE")
-    parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument(
+        "--threads", type=natural_number, default=0, help="0: all"
+    )
     options = parser.parse_args()
+    for path in (options.load_memory, options.save_memory):
+        if path and not path.absolute().parent.is_dir():
+            parser.error(f"the folder of a memory must exist: {path}")
     if options.prompt is None:
         options.prompt = "" if options.load_memory else "\n"
     return options
+
+
+def natural_number(text: str) -> int:
+    """A number on the command line that is not below 0."""
+    if int(text) < 0:
+        raise argparse.ArgumentTypeError(f"must be at least 0: {text}")
+    return int(text)
 
 
 def sampling_of(options: argparse.Namespace) -> dict[str, Any]:
