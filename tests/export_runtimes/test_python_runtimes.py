@@ -1,5 +1,7 @@
 """OpenVINO and ONNX Runtime GenAI say what Keras says."""
 
+import json
+import shutil
 import subprocess
 import sys
 
@@ -17,9 +19,9 @@ DRIVERS = {"generate_openvino.py": "hidden", "generate_genai.py": "kv"}
 def run(request, trained, repository):
     """Calls a driver on its flavour: `run(*words)` gives what it printed."""
     script = repository / "export" / "edge" / "python" / request.param
-    folder = trained[2][DRIVERS[request.param]]
+    exported = trained[2][DRIVERS[request.param]]
 
-    def call(*words, fails=False):
+    def call(*words, folder=exported, fails=False):
         done = subprocess.run(
             [sys.executable, script, folder, *map(str, words)],
             capture_output=True,
@@ -29,6 +31,7 @@ def run(request, trained, repository):
         assert done.returncode == (1 if fails else 0), done.stderr
         return done.stderr if fails else done.stdout
 
+    call.folder = exported
     return call
 
 
@@ -55,9 +58,19 @@ def test_seeds_draw_different_text_and_the_same_again(run):
     assert one == again != other
 
 
-def test_a_memory_of_another_model_is_refused(run, tmp_path):
+def test_what_does_not_fit_is_told(run, tmp_path):
     memory = tmp_path / "memory"
-    words = ["--prompt", "A", "--length", 1, "--save-memory", memory]
-    run(*words)
-    memory.write_bytes(memory.read_bytes()[:-40])
-    assert run("--load-memory", memory, fails=True).startswith("generate_")
+    words = ["--prompt", "A", "--length", 1]
+    run(*words, "--save-memory", memory)
+    told = run(*words, "--temperature", "nan", fails=True)
+    assert "Received: temperature=nan" in told
+    folder = shutil.copytree(run.folder, tmp_path / "other")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["weights"] = "0"
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    told = run("--load-memory", memory, folder=folder, fails=True)
+    assert "belongs to another model" in told
+    for damaged in (memory.read_bytes()[:-40], b"no memory"):
+        memory.write_bytes(damaged)
+        told = run("--load-memory", memory, fails=True)
+        assert "memory file is damaged" in told and "pickle" not in told

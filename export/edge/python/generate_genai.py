@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime_genai
 from texts import Text
+from transformer_xl import check_sampling
 from transformer_xl import parse_arguments
 from transformer_xl import read_manifest
 from transformer_xl import sampling_of
@@ -61,6 +62,7 @@ class GenerativeStream:
         top_p: float = 1.0,
     ) -> Iterator[int]:
         """Read a prompt and say one token after the other, for ever."""
+        check_sampling(temperature, top_k, top_p)
         self.history = [*self.history, *prompt_ids]
         wrong = [i for i in self.history if not 0 <= i < self.vocabulary_size]
         if wrong or not self.history:
@@ -71,7 +73,7 @@ class GenerativeStream:
         settings = {
             "do_sample": temperature > 0,
             "temperature": temperature or 1.0,
-            "top_k": top_k or self.vocabulary_size,
+            "top_k": min(top_k or self.vocabulary_size, self.vocabulary_size),
             "top_p": top_p,
             "random_seed": self.seed,
         }
@@ -107,13 +109,21 @@ class GenerativeStream:
 
     def load_memory(self, path: Path) -> None:
         """Read what `save_memory` wrote."""
-        told = json.loads(path.read_text("utf-8"))
-        if told["weights"] != self.manifest["weights"]:
+        try:
+            told = json.loads(path.read_text("utf-8"))
+            weights, seed = told["weights"], int(told["seed"])
+            history = [int(token_id) for token_id in told["history"]]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"The memory file is damaged. Received: {str(path)!r} "
+                f"({error}). Save it again, or begin without it."
+            ) from error
+        if weights != self.manifest["weights"]:
             raise ValueError(
                 "The memory belongs to another model. Received: "
                 f"{str(path)!r}. Use the model that wrote it."
             )
-        self.history, self.seed = told["history"], told["seed"]
+        self.history, self.seed = history, seed
 
 
 def main() -> None:

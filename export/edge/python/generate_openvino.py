@@ -122,21 +122,23 @@ class StatefulModel:
     def load_memory(self, path: Path) -> None:
         """Read what `save_memory` wrote."""
         try:
-            saved = dict(np.load(path, allow_pickle=False))
-        except (OSError, EOFError, zipfile.BadZipFile) as error:
+            with zipfile.ZipFile(path):  # what is none, NumPy takes for pickle
+                saved = dict(np.load(path, allow_pickle=False))
+            weights, seed = str(saved["weights"]), int(saved["random"])
+            unread = [int(token_id) for token_id in saved["unread"]]
+        except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise ValueError(
                 f"The memory file is damaged. Received: {str(path)!r} "
                 f"({error}). Save it again, or begin without it."
             ) from error
-        if str(saved["weights"]) != self.manifest["weights"]:
+        if weights != self.manifest["weights"]:
             raise ValueError(
                 "The memory belongs to another model. Received: "
                 f"{str(path)!r}. Use the model that wrote it."
             )
         for index, state in enumerate(self.request.query_state()):
             state.state = openvino.Tensor(saved[f"state_{index}"])
-        self.unread = saved["unread"].tolist()
-        self.random = Random(int(saved["random"]))
+        self.unread, self.random = unread, Random(seed)
 
 
 def main() -> None:

@@ -248,16 +248,21 @@ class TransformerXL:
         return memory
 
 
-def draw(
-    logits: Array, random: Random, temperature: float, top_k: int, top_p: float
-) -> int:
-    """One token id by the rules of `generate_ids`."""
+def check_sampling(temperature: float, top_k: int, top_p: float) -> None:
+    """Refuse settings that mean nothing."""
     if not (temperature >= 0 and top_k >= 0 and 0 < top_p <= 1):
         raise ValueError(
             "temperature and top_k must be at least 0, top_p from (0, 1]. "
             f"Received: temperature={temperature}, top_k={top_k}, "
             f"top_p={top_p}."
         )
+
+
+def draw(
+    logits: Array, random: Random, temperature: float, top_k: int, top_p: float
+) -> int:
+    """One token id by the rules of `generate_ids`."""
+    check_sampling(temperature, top_k, top_p)
     if temperature == 0:
         return int(logits.argmax())
     order = np.argsort(-logits, kind="stable")[: top_k or None]
