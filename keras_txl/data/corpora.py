@@ -129,16 +129,7 @@ def load_corpus(
     )
     ```
     """
-    validation_fraction = check_fraction(
-        "validation_fraction", validation_fraction
-    )
-    test_fraction = check_fraction("test_fraction", test_fraction)
-    if validation_fraction + test_fraction >= 1:
-        raise ValueError(
-            "`validation_fraction` and `test_fraction` must leave something "
-            f"to train on. Received: {validation_fraction} and "
-            f"{test_fraction}. Use a sum below 1."
-        )
+    shares = _checked_shares(validation_fraction, test_fraction)
     check_optional_integer("max_bytes", max_bytes, 1)
     check_integer("minimum_bytes", minimum_bytes, 1)
     is_name = isinstance(source, (str, os.PathLike))
@@ -157,10 +148,8 @@ def load_corpus(
         documents = _rows(source, name, text_column)
         random.Random(seed).shuffle(documents)
     total = sum(len(document.data) for document in documents)
-    shares = {"test": test_fraction, "validation": validation_fraction}
-    if test_fraction:
-        wanted = min(TEST_BYTES / total, 0.1)
-        shares["test"] = max(test_fraction, wanted)
+    if shares["test"]:
+        shares["test"] = max(shares["test"], min(TEST_BYTES / total, 0.1))
     parts = _split_by_file(documents, total, shares) or _cut_files(
         documents, shares
     )
@@ -173,6 +162,21 @@ def load_corpus(
     )
     _check_sizes(corpus, {"train": 1, **shares}, minimum_bytes)
     return corpus
+
+
+def _checked_shares(
+    validation_fraction: float, test_fraction: float
+) -> dict[str, float]:
+    """Shares of the bytes by part, in the order the parts are filled."""
+    validation = check_fraction("validation_fraction", validation_fraction)
+    test = check_fraction("test_fraction", test_fraction)
+    if validation + test >= 1:
+        raise ValueError(
+            "`validation_fraction` and `test_fraction` must leave something "
+            f"to train on. Received: {validation} and {test}. Use a sum "
+            "below 1."
+        )
+    return {"test": test, "validation": validation}
 
 
 def _rows(source: Any, name: str, column: str) -> list[Document]:

@@ -81,15 +81,7 @@ def encode_corpus(
     encode_corpus(["a text", "another"], "my_ids", tokenizer=tokenizer)
     ```
     """
-    check_integer("num_workers", num_workers, 1)
-    if (tokenizer is None) == (make_encoder is None) or (
-        num_workers > 1 and make_encoder is None
-    ):
-        raise ValueError(
-            "Either `tokenizer` or `make_encoder` must be given, and several "
-            f"workers need `make_encoder`. Received: tokenizer={tokenizer}, "
-            f"make_encoder={make_encoder}, num_workers={num_workers}."
-        )
+    _check_encoder(tokenizer, make_encoder, num_workers)
     told = dict(settings or {})
     if tokenizer is not None:
         vocabulary_size = tokenizer.vocabulary_size()
@@ -98,17 +90,7 @@ def encode_corpus(
     size = check_integer("vocabulary_size", vocabulary_size, 1)
     writer = TokenFileWriter(path, size, told)
     pieces = pieces_of_texts(texts)
-    done = text_sum = 0
-    for piece in itertools.islice(pieces, writer.pieces):
-        done += len(piece.data)
-        text_sum = zlib.crc32(piece.data, text_sum)
-    if text_sum != writer.text_sum:
-        writer.close()
-        raise ValueError(
-            "The texts must be those of the run that was interrupted. "
-            f"Received: other texts for {str(path)!r}. Pass the same, or "
-            f"remove {str(writer.folder)!r} to begin anew."
-        )
+    done, text_sum = _skip_encoded(pieces, writer)
     safe = time.monotonic()
     try:
         with closing(
@@ -130,6 +112,36 @@ def encode_corpus(
         raise
     writer.finish(num_bytes=done, settings=told)
     return TokenFile(path, verify=False)
+
+
+def _check_encoder(tokenizer: Any, make_encoder: Any, num_workers: int) -> None:
+    check_integer("num_workers", num_workers, 1)
+    if (tokenizer is None) == (make_encoder is None) or (
+        num_workers > 1 and make_encoder is None
+    ):
+        raise ValueError(
+            "Either `tokenizer` or `make_encoder` must be given, and several "
+            f"workers need `make_encoder`. Received: tokenizer={tokenizer}, "
+            f"make_encoder={make_encoder}, num_workers={num_workers}."
+        )
+
+
+def _skip_encoded(
+    pieces: Iterator[TextPiece], writer: TokenFileWriter
+) -> tuple[int, int]:
+    """Take what an interrupted run has encoded: its bytes and their sum."""
+    done = text_sum = 0
+    for piece in itertools.islice(pieces, writer.pieces):
+        done += len(piece.data)
+        text_sum = zlib.crc32(piece.data, text_sum)
+    if text_sum != writer.text_sum:
+        writer.close()
+        raise ValueError(
+            "The texts must be those of the run that was interrupted. "
+            f"Received: other texts for {str(writer.path)!r}. Pass the same, "
+            f"or remove {str(writer.folder)!r} to begin anew."
+        )
+    return done, text_sum
 
 
 def _encoded(

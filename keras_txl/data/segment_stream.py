@@ -145,9 +145,8 @@ class SegmentStream(OrderedDataset):
             raise ValueError(
                 "`documents` must hold at least one document of two tokens, "
                 "an input and a target. Received: "
-                f"num_documents={self.num_documents}, num_tokens="
-                f"{self.num_tokens}. "
-                "Pass a longer text."
+                f"num_documents={self.num_documents}, "
+                f"num_tokens={self.num_tokens}. Pass a longer text."
             )
         self._lengths = lengths[self._numbers]
         self._starts = (np.cumsum(lengths) - lengths)[self._numbers]
@@ -155,9 +154,8 @@ class SegmentStream(OrderedDataset):
         borders = row_borders(self.num_targets, self.batch_size)
         self._row_lengths = np.diff(borders)
         self.num_rows = self.batch_size // self.shard[1]
-        self._own = slice(
-            self.shard[0] * self.num_rows, (self.shard[0] + 1) * self.num_rows
-        )
+        first_row = self.shard[0] * self.num_rows
+        self._own = slice(first_row, first_row + self.num_rows)
         self._own_rows = borders[:-1][self._own]
         self._own_lengths = self._row_lengths[self._own]
         self._segment_lengths = self._draw_lengths()
