@@ -39,6 +39,55 @@ ARCHITECTURE = (
     "clamp_length",
 )
 
+NOTHING_MEASURED = (
+    "Nothing was measured. Fill in figures and how they were measured, for "
+    "a language model the line that `keras_txl.evaluation.evaluate_stream` "
+    "gives with each."
+)
+CARD_TEXT = """\
+---
+library_name: keras-hub
+pipeline_tag: {purpose}
+license: {licence}
+tags: [keras, transformer-xl]
+---
+
+# {name}
+
+A Transformer-XL (Dai et al. 2019, arXiv 1901.02860): it reads text as a
+stream and carries a memory of {memory} tokens, at a
+cost a token that does not grow.
+
+## Use
+
+`pip install keras-txl`; the import makes the classes known to KerasHub.
+
+```python
+import keras_txl.models
+
+model = keras_txl.models.{task}.from_preset("{uri}")
+{use}
+```
+
+## Architecture
+
+| setting | value |
+|---|---|
+{table}
+
+## Results
+
+{results}
+
+## Training data and limits
+
+To be filled in by the author. A model repeats what its text holds.
+
+## Licence
+
+{terms}
+"""
+
 
 def upload_to_hub(
     model: Any,
@@ -117,9 +166,24 @@ def model_card(
             f"{names[0]}. Put a head on it: {', '.join(USES)}."
         )
     purpose, use = USES[task]
-    backbone = model.backbone
+    return CARD_TEXT.format(
+        purpose=purpose,
+        licence=licence or "other",
+        name=uri.rpartition("/")[2],
+        memory=model.backbone.memory_layers[0].slots(training=False),
+        task=task,
+        uri=uri,
+        use=use,
+        table=_settings_table(model),
+        results=results or NOTHING_MEASURED,
+        terms=licence or "Not stated yet: to be filled in by the author.",
+    )
+
+
+def _settings_table(model: Any) -> str:
+    """Rows of the table of the architecture."""
     settings = {name: getattr(model, name, None) for name in HEAD}
-    settings |= {name: getattr(backbone, name) for name in ARCHITECTURE}
+    settings |= {name: getattr(model.backbone, name) for name in ARCHITECTURE}
     tokenizer = model.preprocessor and model.preprocessor.tokenizer
     tokenizer = type(tokenizer).__name__ if tokenizer else "none: token ids"
     rows = [
@@ -127,57 +191,7 @@ def model_card(
         ("tokenizer", tokenizer),
         *((name, value) for name, value in settings.items() if value),
     ]
-    table = "\n".join(f"| {name} | {value} |" for name, value in rows)
-    results = results or (
-        "Nothing was measured. Fill in figures and how they were measured, for "
-        "a language model the line that `keras_txl.evaluation.evaluate_stream` "
-        "gives with each."
-    )
-    terms = licence or "Not stated yet: to be filled in by the author."
-    memory = backbone.memory_layers[0].slots(training=False)
-    return f"""\
----
-library_name: keras-hub
-pipeline_tag: {purpose}
-license: {licence or "other"}
-tags: [keras, transformer-xl]
----
-
-# {uri.rpartition("/")[2]}
-
-A Transformer-XL (Dai et al. 2019, arXiv 1901.02860): it reads text as a
-stream and carries a memory of {memory} tokens, at a
-cost a token that does not grow.
-
-## Use
-
-`pip install keras-txl`; the import makes the classes known to KerasHub.
-
-```python
-import keras_txl.models
-
-model = keras_txl.models.{task}.from_preset("{uri}")
-{use}
-```
-
-## Architecture
-
-| setting | value |
-|---|---|
-{table}
-
-## Results
-
-{results}
-
-## Training data and limits
-
-To be filled in by the author. A model repeats what its text holds.
-
-## Licence
-
-{terms}
-"""
+    return "\n".join(f"| {name} | {value} |" for name, value in rows)
 
 
 def _send_card(uri: str, card: Path) -> bool:

@@ -113,7 +113,7 @@ def make_position_scheme(
     Returns:
         The scheme.
     """
-    learned = {"initializer": initializer, "dtype": dtype}
+    weights = {"initializer": initializer, "dtype": dtype}
     scheme = PositionScheme(
         None, [None] * num_layers, [None] * num_layers, None
     )
@@ -123,19 +123,17 @@ def make_position_scheme(
         )
     if position == "relative_learned":
         scheme.terms = _learned_terms(
-            num_layers, max_distance, num_heads, head_dim, **learned, **clamp
+            num_layers, max_distance, num_heads, head_dim, **weights, **clamp
         )
     elif position == "relative_clipped":
-        shared = ClippedPositionTerms(
-            max_distance,  # type: ignore[arg-type]  # checked before
+        scheme.terms = _clipped_terms(
+            num_layers,
+            max_distance,
             num_heads,
             head_dim,
             relative_values=relative_values,
-            initializer=initializer(),
-            dtype=dtype,
-            name="position_terms",
+            **weights,
         )
-        scheme.terms = [shared] * num_layers
     elif position != "relative_sinusoidal":
         scheme.terms = [NoPositionTerms(dtype=dtype)] * num_layers
     if position == "absolute_sinusoidal":
@@ -144,21 +142,37 @@ def make_position_scheme(
         )
     if position == "absolute_learned":
         scheme.absolute = _learned_tables(
-            num_layers, max_distance, hidden_dim, **learned, **clamp
+            num_layers, max_distance, hidden_dim, **weights, **clamp
         )
-    first = scheme.terms[0]
-    content, by_position = (True, True) if first is None else first.biases
-    if share_attention_biases and content:
-        scheme.biases = RelativeAttentionBiases(
-            num_heads,
-            head_dim,
-            use_position_bias=by_position,
-            initializer=initializer(),
-            dtype=dtype,
-            name="attention_biases",
+    if share_attention_biases:
+        scheme.biases = _shared_biases(
+            scheme.terms[0], num_heads, head_dim, **weights
         )
-        scheme.biases.build()
     return scheme
+
+
+def _shared_biases(
+    terms: PositionTerms | None,
+    num_heads: int,
+    head_dim: int,
+    *,
+    initializer: Any,
+    dtype: Any,
+) -> RelativeAttentionBiases | None:
+    """One u and v for all layers, as far as the terms use them."""
+    content, by_position = (True, True) if terms is None else terms.biases
+    if not content:
+        return None
+    biases = RelativeAttentionBiases(
+        num_heads,
+        head_dim,
+        use_position_bias=by_position,
+        initializer=initializer(),
+        dtype=dtype,
+        name="attention_biases",
+    )
+    biases.build()
+    return biases
 
 
 def _learned_terms(
@@ -184,6 +198,29 @@ def _learned_terms(
         )
         for index in range(num_layers)
     ]
+
+
+def _clipped_terms(
+    num_layers: int,
+    max_distance: Any,
+    num_heads: int,
+    head_dim: int,
+    *,
+    relative_values: bool,
+    initializer: Any,
+    dtype: Any,
+) -> list[PositionTerms | None]:
+    """A table of clipped distances that all layers share."""
+    shared = ClippedPositionTerms(
+        max_distance,
+        num_heads,
+        head_dim,
+        relative_values=relative_values,
+        initializer=initializer(),
+        dtype=dtype,
+        name="position_terms",
+    )
+    return [shared] * num_layers
 
 
 def _learned_tables(

@@ -159,12 +159,9 @@ def fit_from_step(
     Returns:
         The `keras.callbacks.History`.
     """
-    others = [c for c in as_list(callbacks) if c is not start]
-    if not any(isinstance(c, keras.callbacks.History) for c in others):
-        others.append(keras.callbacks.History())
     verbose = kwargs.get("verbose", "auto")
-    if verbose and not _has_progress_bar(others):
-        others.append(keras.callbacks.ProgbarLogger())
+    others = [c for c in as_list(callbacks) if c is not start]
+    others += _missing_callbacks(others, verbose)
     start.run_callbacks = others
     parts = start.plan(
         model,
@@ -268,5 +265,13 @@ def _endless(
     )
 
 
-def _has_progress_bar(callbacks: Sequence[Any]) -> bool:
-    return any(isinstance(c, keras.callbacks.ProgbarLogger) for c in callbacks)
+def _missing_callbacks(callbacks: Sequence[Any], verbose: Any) -> list[Any]:
+    """What Keras would add to the callbacks of a `fit`."""
+    wanted: list[Any] = [keras.callbacks.History]
+    if verbose:
+        wanted.append(keras.callbacks.ProgbarLogger)
+    return [
+        kind()
+        for kind in wanted
+        if not any(isinstance(c, kind) for c in callbacks)
+    ]

@@ -56,7 +56,7 @@ def read_text(
     newest = prompt_length - 1
     memory, hidden = decoder.read_prompt(token_ids, newest, memory, keep_hidden)
     ring = decoder.to_state(memory)
-    terms = decoder.terms_and_products()
+    step = _ring_step(lm, decoder, ring, newest)
     cache = {
         "layers": tuple(
             {name: layer[name] for name in ("keys", "values")}
@@ -64,6 +64,20 @@ def read_text(
         ),
         "length": ring["length"][:, None],  # every leaf has the rows first
     }
+    if hidden is not None:
+        place = ops.cast(ops.stack([0, newest]), "int32")
+        ids = ops.slice(token_ids, place, (ops.shape(token_ids)[0], 1))
+        _, row, cache = step(ids, cache, newest)
+        hidden = ops.slice_update(hidden, ops.stack([0, newest, 0]), row)
+        hidden = hidden[:, : ops.shape(token_ids)[1]]
+    return step, cache, hidden
+
+
+def _ring_step(
+    lm: Any, decoder: TokenDecoder, ring: Any, newest: Any
+) -> CachedStep:
+    """The step over a ring that was made at the position `newest`."""
+    terms = decoder.terms_and_products()
 
     def feed(new_ids: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Any]:
         hidden, layers = decoder.feed(new_ids, *rest)
@@ -85,13 +99,7 @@ def read_text(
         )
         return logits, hidden, {**cache, "layers": layers}
 
-    if hidden is not None:
-        place = ops.cast(ops.stack([0, newest]), "int32")
-        ids = ops.slice(token_ids, place, (ops.shape(token_ids)[0], 1))
-        _, row, cache = step(ids, cache, newest)
-        hidden = ops.slice_update(hidden, ops.stack([0, newest, 0]), row)
-        hidden = hidden[:, : ops.shape(token_ids)[1]]
-    return step, cache, hidden
+    return step
 
 
 def _room_for_text(
@@ -141,22 +149,6 @@ def _recompute_text(
         slots = _slots_for_text(backbone, length)
         memory = _empty_memory(backbone, batch, slots)
 
-    def run(cache: Any, written: Tensor) -> Tensor:
-        document_ids = ops.where(written, cache["document"][:, :1], -1)
-        shape = ops.shape(cache["text"])
-        hidden, _ = backbone.call_with_memory(
-            {
-                "token_ids": cache["text"],
-                "document_ids": ops.broadcast_to(document_ids, shape),
-            },
-            {
-                "states": cache["states"],
-                "length": cache["length"][:, 0],
-                "document": cache["document"][:, 0],
-            },
-        )
-        return hidden
-
     def step(
         new_ids: Tensor, cache: Any, position: Any
     ) -> tuple[Tensor, Tensor, Any]:
@@ -167,7 +159,7 @@ def _recompute_text(
             "text": ops.slice_update(cache["text"], start, new_ids),
         }
         written = ops.arange(length, dtype="int32") <= position
-        hidden = run(cache, written)
+        hidden = _text_states(backbone, cache, written)
         newest = ops.slice(
             hidden,
             ops.stack([0, position, 0]),
@@ -182,5 +174,27 @@ def _recompute_text(
         "length": memory["length"][:, None],  # every leaf has the rows first
         "document": ops.maximum(memory["document"], 0)[:, None],
     }
-    hidden = run(cache, ops.ones((length,), "bool")) if keep_hidden else None
+    hidden = None
+    if keep_hidden:
+        hidden = _text_states(backbone, cache, ops.ones((length,), "bool"))
     return step, cache, hidden
+
+
+def _text_states(
+    backbone: TransformerXLBackbone, cache: Any, written: Tensor
+) -> Tensor:
+    """Hidden states (B, P, D) of a text whose `written` tokens (P,) count."""
+    document_ids = ops.where(written, cache["document"][:, :1], -1)
+    shape = ops.shape(cache["text"])
+    hidden, _ = backbone.call_with_memory(
+        {
+            "token_ids": cache["text"],
+            "document_ids": ops.broadcast_to(document_ids, shape),
+        },
+        {
+            "states": cache["states"],
+            "length": cache["length"][:, 0],
+            "document": cache["document"][:, 0],
+        },
+    )
+    return hidden

@@ -46,20 +46,13 @@ def check_vocabulary(
         ValueError: if they do not fit together.
     """
     if feature_dim is not None:
-        check_integer("feature_dim", feature_dim, 1)
-        of_ids = {
-            "vocabulary_size": vocabulary_size,
-            "cutoffs": cutoffs,
-            "loss_chunk": loss_chunk,
-            "num_sampled": num_sampled,
-        }
-        for name, value in of_ids.items():
-            if value is not None:
-                raise ValueError(
-                    f"`{name}` must be None with `feature_dim`: there are no "
-                    f"token ids. Received: {name}={value}, feature_dim="
-                    f"{feature_dim}. Leave one of them out."
-                )
+        _check_features(
+            feature_dim,
+            vocabulary_size=vocabulary_size,
+            cutoffs=cutoffs,
+            loss_chunk=loss_chunk,
+            num_sampled=num_sampled,
+        )
         return None
     check_integer("vocabulary_size", vocabulary_size, 1)
     if cutoffs is not None:
@@ -88,6 +81,18 @@ def check_vocabulary(
             f"{vocabulary_size}. Use num_sampled=None for the exact loss."
         )
     return cutoffs
+
+
+def _check_features(feature_dim: int, **of_ids: Any) -> None:
+    """Check the width of features, which go without what is told of ids."""
+    check_integer("feature_dim", feature_dim, 1)
+    for name, value in of_ids.items():
+        if value is not None:
+            raise ValueError(
+                f"`{name}` must be None with `feature_dim`: there are no "
+                f"token ids. Received: {name}={value}, feature_dim="
+                f"{feature_dim}. Leave one of them out."
+            )
 
 
 def make_token_embedding(
