@@ -129,8 +129,8 @@ def write_python_model(
     shutil.copy(here / "triton_model.py", place / "1" / "model.py")
 
 
-def main() -> None:
-    """Write the repository."""
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="version folder")
     parser.add_argument("repository", type=Path, help="a new folder")
@@ -145,6 +145,12 @@ def main() -> None:
     options = parser.parse_args()
     if options.most_requests < 1:
         parser.error("--most-requests must be at least 1")
+    return options
+
+
+def main() -> None:
+    """Write the repository."""
+    options = parse_arguments()
     name = options.name or options.folder.absolute().parent.name
     step = keras_txl.export.read_manifest(options.folder)["signatures"]["step"]
     ids = {"token_ids": step["inputs"]["token_ids"]}

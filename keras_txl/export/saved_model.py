@@ -92,14 +92,7 @@ def export_saved_model(
     folder = _version_folder(path, version)
     text_folder = path.with_name(f"{path.name}_text") / folder.name
     tolerance = _tolerance(lm, memory_format)
-    manifest = {
-        "target": "saved_model",
-        **describe_model(lm, memory_length),
-        "memory_format": memory_format,
-    }
-    if stop_token_ids is not None:
-        stops = [check_integer("stop_token_ids", i, 0) for i in stop_token_ids]
-        manifest["sampling"]["stop_token_ids"] = stops
+    manifest = _manifest(lm, memory_length, memory_format, stop_token_ids)
     stops = manifest["sampling"]["stop_token_ids"]
     others: list[Path] = []
     with ExitStack() as stack:
@@ -120,22 +113,29 @@ def export_saved_model(
         _finish(stage, manifest, written, checked)
         if needs:
             stage = stack.enter_context(staged_folder(text_folder))
-            written = call_on_tensorflow(
-                f"{_FILES}:write_text_model",
-                lm,
-                folder=str(stage),
-                memory_length=memory_length,
-                stop_token_ids=stops,
-            )
-            checked = call_in_fresh_process(
-                f"{_CHECK}:check_text_model",
-                {"folder": str(stage), "texts": written["texts"]},
-            )
             manifest["foreign_operations"] = needs
-            _finish(stage, manifest, written, checked)
+            _write_text_model(lm, memory_length, stops, stage, manifest)
             others = [text_folder.parent]
     write_server_files(path, *others)
     return folder
+
+
+def _manifest(
+    lm: Any,
+    memory_length: int,
+    memory_format: str,
+    stop_token_ids: Sequence[int] | None,
+) -> dict[str, Any]:
+    """The manifest, as far as it is known before anything is written."""
+    manifest = {
+        "target": "saved_model",
+        **describe_model(lm, memory_length),
+        "memory_format": memory_format,
+    }
+    if stop_token_ids is not None:
+        stops = [check_integer("stop_token_ids", i, 0) for i in stop_token_ids]
+        manifest["sampling"]["stop_token_ids"] = stops
+    return manifest
 
 
 def _tolerance(lm: Any, memory_format: str) -> float:
@@ -171,6 +171,28 @@ def _check(
                 "texts": written["texts"],
             },
         )
+
+
+def _write_text_model(
+    lm: Any,
+    memory_length: int,
+    stop_token_ids: list[int],
+    stage: Path,
+    manifest: dict[str, Any],
+) -> None:
+    """The archive of `generate_text` alone, for operations of a library."""
+    written = call_on_tensorflow(
+        f"{_FILES}:write_text_model",
+        lm,
+        folder=str(stage),
+        memory_length=memory_length,
+        stop_token_ids=stop_token_ids,
+    )
+    checked = call_in_fresh_process(
+        f"{_CHECK}:check_text_model",
+        {"folder": str(stage), "texts": written["texts"]},
+    )
+    _finish(stage, manifest, written, checked)
 
 
 def _finish(

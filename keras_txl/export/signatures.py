@@ -121,7 +121,6 @@ class StreamSignatures:
         """A request as inputs and memory of the backbone, and targets."""
         import tensorflow as tf
 
-        last = self.backbone.vocabulary_size - 1
         shape = tf.shape(request["token_ids"])
         request = checked(
             request,
@@ -135,14 +134,36 @@ class StreamSignatures:
             ],
         )
         shape = tf.shape(request["token_ids"])  # of what has been checked
-        length = shape[1]
-        read = tf.sequence_mask(request["token_length"], length)  # (B, T)
+        read = tf.sequence_mask(request["token_length"], shape[1])  # (B, T)
+        request = checked(request, self._conditions(request, shape, read))
+        inputs = self.lm.normalize_inputs(
+            {
+                "token_ids": request["token_ids"],
+                "document_ids": tf.where(read, 0, -1),
+            }
+        )
+        for name, (wanted, _) in self.memory_shapes.items():
+            request[name] = tf.ensure_shape(request[name], wanted)
+        memory = {
+            "states": decode_states(request, self.backbone.memory_dtype),
+            "length": request["memory_length"],
+            "document": tf.zeros_like(request["memory_length"]),
+        }
+        return inputs, memory, request.get("targets")
+
+    def _conditions(
+        self, request: Tensors, shape: Tensor, read: Tensor
+    ) -> list[Any]:
+        """What must hold for a request with token ids of `shape`."""
+        import tensorflow as tf
+
+        last = self.backbone.vocabulary_size - 1
         conditions = [
             of_shape(name, request[name], wanted)
             for name, (wanted, _) in self.memory_shapes.items()
         ]
         conditions += [
-            within("token_length", request["token_length"], 0, length),
+            within("token_length", request["token_length"], 0, shape[1]),
             within(
                 "memory_length", request["memory_length"], 0, self.memory_length
             ),
@@ -159,21 +180,7 @@ class StreamSignatures:
                 ),
                 within("targets", targets, 0, last, read),
             ]
-        request = checked(request, conditions)
-        inputs = self.lm.normalize_inputs(
-            {
-                "token_ids": request["token_ids"],
-                "document_ids": tf.where(read, 0, -1),
-            }
-        )
-        for name, (wanted, _) in self.memory_shapes.items():
-            request[name] = tf.ensure_shape(request[name], wanted)
-        memory = {
-            "states": decode_states(request, self.backbone.memory_dtype),
-            "length": request["memory_length"],
-            "document": tf.zeros_like(request["memory_length"]),
-        }
-        return inputs, memory, request.get("targets")
+        return conditions
 
     def _write(self, memory: Memory, prefix: str = "") -> Tensors:
         return {

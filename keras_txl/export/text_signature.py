@@ -53,19 +53,7 @@ class GenerateTextSignature:
                 ),
             ],
         )
-        prompts = request.pop("prompts")
-        tokens = self.tokenizer.tokenize(prompts)
-        if not isinstance(tokens, tf.RaggedTensor):
-            raise ValueError(
-                "The tokenizer of an exported model must keep the length of "
-                "each text. Received: a tokenizer with sequence_length. Set "
-                "that of the preprocessor instead."
-            )
-        tokens = tf.cast(tokens, tf.int32)
-        start = self.tokenizer.start_token_id
-        if self.preprocessor.add_start_token and start is not None:
-            first = tf.fill([tf.shape(prompts)[0], 1], int(start))
-            tokens = tf.concat([first, tokens], axis=1)
+        tokens = self._tokens(request.pop("prompts"))
         length = tf.cast(tokens.row_lengths(), tf.int32)
         found = checked(
             {"token_ids": tokens.to_tensor(), "token_length": length},
@@ -82,10 +70,30 @@ class GenerateTextSignature:
         ragged = tf.RaggedTensor.from_tensor(
             outputs["token_ids"], outputs["token_length"]
         )
-        texts = self.tokenizer.detokenize(_without(ragged, [start]))
+        texts = self.tokenizer.detokenize(
+            _without(ragged, [self.tokenizer.start_token_id])
+        )
         # Tokens may end inside of a character; clients expect text.
         texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")
         return {"texts": tf.ensure_shape(texts, [None])}
+
+    def _tokens(self, prompts: Any) -> Any:
+        """Ragged ids of prompts (B,), behind the start token if it is asked."""
+        import tensorflow as tf
+
+        tokens = self.tokenizer.tokenize(prompts)
+        if not isinstance(tokens, tf.RaggedTensor):
+            raise ValueError(
+                "The tokenizer of an exported model must keep the length of "
+                "each text. Received: a tokenizer with sequence_length. Set "
+                "that of the preprocessor instead."
+            )
+        tokens = tf.cast(tokens, tf.int32)
+        start = self.tokenizer.start_token_id
+        if self.preprocessor.add_start_token and start is not None:
+            first = tf.fill([tf.shape(prompts)[0], 1], int(start))
+            tokens = tf.concat([first, tokens], axis=1)
+        return tokens
 
 
 def _without(tokens: Any, special: Sequence[int | None]) -> Any:

@@ -141,62 +141,26 @@ def measure_reading(
     """
     memory_length = _checked_memory_length(lm, memory_length)
     lengths = _memory_lengths(lm, memory_length, segment_length)
-    settings: dict[str, Any] = {"segment_length": segment_length}
-    compared = (0, memory_length)
-    usual = {**settings, "memory_length": memory_length}
-    parts = _Parts(len(lengths) + 2 * len(compared) + 5, progress)
-    curve: dict[int, StreamEvaluation] = {}
-    for length in lengths:
-        parts.begin(f"memory {length}")
-        curve[length] = evaluate_stream(
-            lm, documents, memory_length=length, batch_size=1, **settings
-        )
-    losses, positions = {}, {}
-    for length in compared:
-        own = {**settings, "memory_length": length}
-        parts.begin("loss of each token")
-        losses[length] = token_losses(lm, documents, **own)
-        parts.begin("place in the segment")
-        positions[length] = loss_by_position(lm, documents, **own)
-    parts.begin("attention by distance")
-    attention = attention_by_distance(lm, documents, **usual)
-    parts.begin("entropy of attention")
-    entropy = attention_entropy(lm, documents, **usual)
-    parts.begin("trace of memory")
-    trace = trace_memory(lm, documents, **usual)
-    parts.begin("four terms")
-    longest = max(documents, key=len)
-    terms = _spread_of_terms(lm, longest, segment_length, memory_length)
+    usual: dict[str, Any] = {
+        "segment_length": segment_length,
+        "memory_length": memory_length,
+    }
+    # Beside the curve: two losses with memory and without, and five more.
+    parts = _Parts(len(lengths) + 2 * 2 + 5, progress)
+    losses = _measure_losses(lm, documents, lengths, parts, **usual)
+    inside = _measure_inside(lm, documents, parts, **usual)
     parts.begin("effective context")
     step = max(segment_length // 2, 1)
     contexts = _effective_contexts(
-        lm, longest, step, segment_length + memory_length
+        lm, max(documents, key=len), step, segment_length + memory_length
     )
     parts.end()
-    cold, warm = (np.concatenate(losses[length]) for length in compared)
     return ReadingMeasurements(
         unit=unit,
         num_documents=len(documents),
-        segment_length=segment_length,
-        memory_length=memory_length,
-        pieces=shown_pieces(
-            lm.preprocessor.tokenizer.detokenize,
-            documents,
-            losses[memory_length],
-            losses[0],
-            SHOWN_TOKENS,
-        ),
-        share_helped=float((warm < cold).mean()),
-        curve=curve,
-        interval=_interval(curve[memory_length], curve[0]),
-        positions=positions,
-        attention=attention,
-        entropy=entropy,
-        terms=terms,
-        relative_keys=relative_keys(lm, segment_length + memory_length)
-        if terms is not None
-        else None,
-        trace=trace,
+        **usual,
+        **losses,
+        **inside,
         effective_context=contexts,
         effective_context_step=step,
     )
@@ -229,6 +193,84 @@ def _checked_memory_length(lm: Any, memory_length: int | None) -> int:
     if memory_length is None:
         memory_length = int(lm.initial_memory(1)["states"].shape[2])
     return check_integer("memory_length", memory_length, 1)
+
+
+def _measure_losses(
+    lm: Any,
+    documents: Sequence[np.ndarray],
+    lengths: Sequence[int],
+    parts: _Parts,
+    *,
+    segment_length: int,
+    memory_length: int,
+) -> dict[str, Any]:
+    """What memory does to the loss: fields of `ReadingMeasurements`."""
+    curve: dict[int, StreamEvaluation] = {}
+    for length in lengths:
+        parts.begin(f"memory {length}")
+        curve[length] = evaluate_stream(
+            lm,
+            documents,
+            segment_length=segment_length,
+            memory_length=length,
+            batch_size=1,
+        )
+    losses, positions = {}, {}
+    for length in (0, memory_length):
+        own: dict[str, Any] = {
+            "segment_length": segment_length,
+            "memory_length": length,
+        }
+        parts.begin("loss of each token")
+        losses[length] = token_losses(lm, documents, **own)
+        parts.begin("place in the segment")
+        positions[length] = loss_by_position(lm, documents, **own)
+    cold, warm = (np.concatenate(found) for found in losses.values())
+    return {
+        "curve": curve,
+        "interval": _interval(curve[memory_length], curve[0]),
+        "positions": positions,
+        "share_helped": float((warm < cold).mean()),
+        "pieces": shown_pieces(
+            lm.preprocessor.tokenizer.detokenize,
+            documents,
+            losses[memory_length],
+            losses[0],
+            SHOWN_TOKENS,
+        ),
+    }
+
+
+def _measure_inside(
+    lm: Any,
+    documents: Sequence[np.ndarray],
+    parts: _Parts,
+    *,
+    segment_length: int,
+    memory_length: int,
+) -> dict[str, Any]:
+    """Where heads look and what they remember: further fields."""
+    usual: dict[str, Any] = {
+        "segment_length": segment_length,
+        "memory_length": memory_length,
+    }
+    parts.begin("attention by distance")
+    attention = attention_by_distance(lm, documents, **usual)
+    parts.begin("entropy of attention")
+    entropy = attention_entropy(lm, documents, **usual)
+    parts.begin("trace of memory")
+    trace = trace_memory(lm, documents, **usual)
+    parts.begin("four terms")
+    terms = _spread_of_terms(lm, max(documents, key=len), **usual)
+    return {
+        "attention": attention,
+        "entropy": entropy,
+        "trace": trace,
+        "terms": terms,
+        "relative_keys": None
+        if terms is None
+        else relative_keys(lm, segment_length + memory_length),
+    }
 
 
 def _interval(
