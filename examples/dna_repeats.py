@@ -70,6 +70,32 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def build_language_model(
+    steps: int, memory_length: int
+) -> keras_txl.models.TransformerXLCausalLM:
+    """A causal model with its optimizer."""
+    backbone = keras_txl.models.TransformerXLBackbone(
+        vocabulary_size=4**TOKEN_BASES,
+        num_layers=2,
+        num_heads=4,
+        hidden_dim=64,
+        intermediate_dim=128,
+        memory_length=memory_length,
+        batch_size=BATCH_SIZE,
+        dropout=0.0,
+    )
+    lm = keras_txl.models.TransformerXLCausalLM(backbone)
+    schedule = keras_txl.training.warmup_cosine_decay(
+        3e-3, total_steps=steps, warmup_steps=steps // 20
+    )
+    lm.compile(
+        optimizer=keras_txl.training.make_optimizer(
+            "adam", schedule, global_clipnorm=1.0
+        )
+    )
+    return lm
+
+
 def main() -> None:
     """Make sequences, train, and measure with and without memory."""
     options = parse_arguments()
@@ -83,25 +109,7 @@ def main() -> None:
     ]
     test, train = sequences[:32], sequences[32:]
 
-    backbone = keras_txl.models.TransformerXLBackbone(
-        vocabulary_size=4**TOKEN_BASES,
-        num_layers=2,
-        num_heads=4,
-        hidden_dim=64,
-        intermediate_dim=128,
-        memory_length=options.memory_length,
-        batch_size=BATCH_SIZE,
-        dropout=0.0,
-    )
-    lm = keras_txl.models.TransformerXLCausalLM(backbone)
-    schedule = keras_txl.training.warmup_cosine_decay(
-        3e-3, total_steps=options.steps, warmup_steps=options.steps // 20
-    )
-    lm.compile(
-        optimizer=keras_txl.training.make_optimizer(
-            "adam", schedule, global_clipnorm=1.0
-        )
-    )
+    lm = build_language_model(options.steps, options.memory_length)
     stream = keras_txl.data.SegmentStream(train, BATCH_SIZE, SEGMENT_LENGTH)
     lm.fit(
         stream.repeat(),

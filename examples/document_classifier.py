@@ -125,7 +125,8 @@ def build_classifier(
     return classifier
 
 
-def main() -> None:
+def parse_arguments() -> argparse.Namespace:
+    """What the command line says."""
     parser = argparse.ArgumentParser(
         description="Which package does a source file belong to?"
     )
@@ -136,7 +137,11 @@ def main() -> None:
         "--per-class", type=int, default=1500, help="documents to train on"
     )
     parser.add_argument("--memory", type=int, default=64)
-    arguments = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    arguments = parse_arguments()
 
     names, parts = load_documents(arguments.classes, arguments.per_class)
     counts = Counter(word for text in parts["train"][0] for word in text)

@@ -58,14 +58,8 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def main() -> None:
-    """Make pieces, train, and measure refrains and episodes."""
-    options = parse_arguments()
-    keras.utils.set_random_seed(options.seed)
-    rng = np.random.default_rng(options.seed)
-    train = [make_piece(rng) for _ in range(options.pieces)]
-    test = [make_piece(rng) for _ in range(32)]
-
+def build_language_model(steps: int) -> keras_txl.models.TransformerXLCausalLM:
+    """A causal model with its optimizer."""
     backbone = keras_txl.models.TransformerXLBackbone(
         vocabulary_size=len(NOTES),
         num_layers=2,
@@ -78,13 +72,25 @@ def main() -> None:
     )
     lm = keras_txl.models.TransformerXLCausalLM(backbone)
     schedule = keras_txl.training.warmup_cosine_decay(
-        3e-3, total_steps=options.steps, warmup_steps=options.steps // 20
+        3e-3, total_steps=steps, warmup_steps=steps // 20
     )
     lm.compile(
         optimizer=keras_txl.training.make_optimizer(
             "adam", schedule, global_clipnorm=1.0
         )
     )
+    return lm
+
+
+def main() -> None:
+    """Make pieces, train, and measure refrains and episodes."""
+    options = parse_arguments()
+    keras.utils.set_random_seed(options.seed)
+    rng = np.random.default_rng(options.seed)
+    train = [make_piece(rng) for _ in range(options.pieces)]
+    test = [make_piece(rng) for _ in range(32)]
+
+    lm = build_language_model(options.steps)
     stream = keras_txl.data.SegmentStream(train, BATCH_SIZE, SEGMENT_LENGTH)
     lm.fit(
         stream.repeat(),

@@ -95,6 +95,35 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def build_language_model(
+    vocabulary_size: int, steps: int
+) -> keras_txl.models.TransformerXLCausalLM:
+    """A causal model with its optimizer."""
+    backbone = keras_txl.models.TransformerXLBackbone(
+        vocabulary_size=vocabulary_size,
+        num_layers=2,
+        num_heads=2,
+        hidden_dim=64,
+        intermediate_dim=128,
+        memory_length=TRAINING_MEMORY,
+        batch_size=BATCH_SIZE,
+        # Beyond this only content counts, so memory may be longer later on.
+        clamp_length=SEGMENT_LENGTH,
+        normalize_first=True,
+        dropout=0.0,
+    )
+    lm = keras_txl.models.TransformerXLCausalLM(backbone)
+    schedule = keras_txl.training.warmup_cosine_decay(
+        3e-3, total_steps=steps, warmup_steps=steps // 20
+    )
+    lm.compile(
+        optimizer=keras_txl.training.make_optimizer(
+            "adam", schedule, global_clipnorm=1.0
+        )
+    )
+    return lm
+
+
 def main() -> None:
     """Make files, train, and look at the last use of each name."""
     options = parse_arguments()
@@ -114,28 +143,7 @@ def main() -> None:
     words = sorted({word for file in train + test for word in file} | {*NAMES})
     ids = {word: number for number, word in enumerate(words)}
 
-    backbone = keras_txl.models.TransformerXLBackbone(
-        vocabulary_size=len(words),
-        num_layers=2,
-        num_heads=2,
-        hidden_dim=64,
-        intermediate_dim=128,
-        memory_length=TRAINING_MEMORY,
-        batch_size=BATCH_SIZE,
-        # Beyond this only content counts, so memory may be longer later on.
-        clamp_length=SEGMENT_LENGTH,
-        normalize_first=True,
-        dropout=0.0,
-    )
-    lm = keras_txl.models.TransformerXLCausalLM(backbone)
-    schedule = keras_txl.training.warmup_cosine_decay(
-        3e-3, total_steps=options.steps, warmup_steps=options.steps // 20
-    )
-    lm.compile(
-        optimizer=keras_txl.training.make_optimizer(
-            "adam", schedule, global_clipnorm=1.0
-        )
-    )
+    lm = build_language_model(len(words), options.steps)
     stream = keras_txl.data.SegmentStream(
         [np.array([ids[word] for word in file]) for file in train],
         BATCH_SIZE,

@@ -123,6 +123,33 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def build_language_model(
+    vocabulary_size: int, steps: int
+) -> keras_txl.models.TransformerXLCausalLM:
+    """A causal model with its optimizer."""
+    backbone = keras_txl.models.TransformerXLBackbone(
+        vocabulary_size=vocabulary_size,
+        num_layers=2,
+        num_heads=4,
+        hidden_dim=96,
+        intermediate_dim=192,
+        memory_length=MEMORY_LENGTH,
+        batch_size=BATCH_SIZE,
+        normalize_first=True,
+        dropout=0.0,
+    )
+    lm = keras_txl.models.TransformerXLCausalLM(backbone)
+    schedule = keras_txl.training.warmup_cosine_decay(
+        3e-3, total_steps=steps, warmup_steps=steps // 20
+    )
+    lm.compile(
+        optimizer=keras_txl.training.make_optimizer(
+            "adam", schedule, global_clipnorm=1.0
+        )
+    )
+    return lm
+
+
 def main() -> None:
     """Read the standard library, train, and measure summaries."""
     options = parse_arguments()
@@ -138,26 +165,7 @@ def main() -> None:
     def ids_of(words: list[str]) -> np.ndarray:
         return np.array([ids.get(word, 0) for word in words])
 
-    backbone = keras_txl.models.TransformerXLBackbone(
-        vocabulary_size=len(ids),
-        num_layers=2,
-        num_heads=4,
-        hidden_dim=96,
-        intermediate_dim=192,
-        memory_length=MEMORY_LENGTH,
-        batch_size=BATCH_SIZE,
-        normalize_first=True,
-        dropout=0.0,
-    )
-    lm = keras_txl.models.TransformerXLCausalLM(backbone)
-    schedule = keras_txl.training.warmup_cosine_decay(
-        3e-3, total_steps=options.steps, warmup_steps=options.steps // 20
-    )
-    lm.compile(
-        optimizer=keras_txl.training.make_optimizer(
-            "adam", schedule, global_clipnorm=1.0
-        )
-    )
+    lm = build_language_model(len(ids), options.steps)
     stream = keras_txl.data.SegmentStream(
         [ids_of([*words, SEPARATOR, *told]) for words, told in train],
         BATCH_SIZE,

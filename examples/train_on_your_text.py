@@ -75,7 +75,8 @@ def build_language_model(steps: int) -> keras_txl.models.TransformerXLCausalLM:
     return lm
 
 
-def main() -> None:
+def parse_arguments() -> argparse.Namespace:
+    """What the command line says."""
     parser = argparse.ArgumentParser(
         description="Train a byte-level Transformer-XL on your own text."
     )
@@ -94,7 +95,11 @@ def main() -> None:
         help="read no more of the text than this",
     )
     parser.add_argument("--save", help="folder to save the model in")
-    arguments = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    arguments = parse_arguments()
 
     keras.utils.set_random_seed(0)
     corpus = keras_txl.data.load_corpus(
