@@ -32,8 +32,8 @@ SAFE_SECONDS = 10.0
 WAITING = 3
 """Pieces that wait for each worker, so that none stands idle."""
 
-_encode: Callable[[bytes], np.ndarray] | None = None
-"""The encoder of a worker process."""
+_encode: Callable[[bytes], np.ndarray]
+"""The encoder of a worker process, there once `_begin_worker` has run."""
 
 
 def encode_corpus(
@@ -198,6 +198,4 @@ def _begin_worker(make_encoder: Any) -> None:
 
 
 def _work(data: bytes) -> np.ndarray:
-    if _encode is None:
-        raise RuntimeError("A worker must begin before it works.")
     return _encode(data)

@@ -108,7 +108,7 @@ def test_a_control_names_the_place_that_is_not_read(fault, place):
 
 
 def test_a_failure_shows_the_table():
-    with pytest.raises(AssertionError) as caught:
+    with pytest.raises(AssertionError, match="The model leaks") as caught:
         assert_no_leaks(LeakyModel("one bank"), DOCUMENTS)
     text = str(caught.value)
     assert "another memory" in text and "LEAKS" in text and "row" in text

@@ -122,7 +122,17 @@ def test_a_weight_without_a_name_is_an_error(make_lm):
         as_is([str(index)], weight)
         for index, weight in enumerate(lm.trainable_weights[1:])
     ]
-    with pytest.raises(NotImplementedError, match="token_embedding"):
+    with pytest.raises(
+        NotImplementedError, match="no names for: token_embedding"
+    ):
+        assign_weights(lm, table, {}, "a test")
+
+
+def test_a_weight_with_two_names_is_an_error(make_lm):
+    lm = make_lm()
+    weights = [*lm.trainable_weights, lm.trainable_weights[0]]
+    table = [as_is([str(n)], weight) for n, weight in enumerate(weights)]
+    with pytest.raises(NotImplementedError, match="none, but some have two"):
         assign_weights(lm, table, {}, "a test")
 
 

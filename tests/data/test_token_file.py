@@ -139,32 +139,41 @@ def test_damage_is_told_with_its_block(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("name", "value", "told"),
     [
-        ("num_tokens", None),
-        ("num_tokens", "8"),
-        ("num_documents", -1),
-        ("vocabulary_size", 257),
-        ("dtype", "<f4"),
-        ("checksums", {"tokens.bin": [], "documents.bin": [0]}),
+        ("num_tokens", None, r"counts \[256, None, "),
+        ("num_tokens", "8", r"counts \[256, '8', "),
+        ("num_documents", -1, r"counts .*, -1\]"),
+        ("vocabulary_size", 257, "type '|u1'"),
+        ("dtype", "<f4", "type '<f4'"),
+        ("checksums", {"tokens.bin": [], "documents.bin": [0]}, "0 checksums"),
     ],
 )
-def test_header_that_does_not_fit_itself_is_told(tmp_path, name, value):
+def test_header_that_does_not_fit_itself_is_told(tmp_path, name, value, told):
     write(tmp_path)
     header = json.loads((tmp_path / "header.json").read_text())
     header[name] = value
     (tmp_path / "header.json").write_text(json.dumps(header))
-    with pytest.raises(ValueError, match="must be that of an encoded corpus"):
+    with pytest.raises(ValueError, match=f"ValueError: {told}.*text again"):
         TokenFile(tmp_path)
 
 
 @pytest.mark.parametrize(
-    "header", ["", "{", "[]", '{"format": "other"}', '{"format": 3}']
+    ("header", "told"),
+    [
+        ("", "JSONDecodeError"),
+        ("{", "JSONDecodeError"),
+        ("[]", "TypeError"),
+        ('{"format": "other"}', "it is of format 'other'"),
+        ('{"format": 3}', "it is of format 3"),
+    ],
 )
-def test_header_of_something_else_is_told(tmp_path, header):
+def test_header_of_something_else_is_told(tmp_path, header, told):
     write(tmp_path)
     (tmp_path / "header.json").write_text(header)
-    with pytest.raises(ValueError, match="must be that of an encoded corpus"):
+    with pytest.raises(
+        ValueError, match=f"must be that of an encoded corpus.*{told}"
+    ):
         TokenFile(tmp_path)
 
 
