@@ -33,7 +33,7 @@ LONG_CONSTRUCTORS = {
     "keras_txl/models/backbone.py:__init__",
     "keras_txl/models/text_classifier.py:__init__",
 }
-# Longer than they should be; each that is split leaves the list.
+# Longer than they should be: strike out what has been split.
 LONG_FUNCTIONS = {
     "benchmarks/harness.py:main",
     "keras_txl/evaluation/evaluate_stream.py:evaluate_stream",
@@ -92,11 +92,11 @@ def long_functions(path):
 
 
 def test_functions_fit_a_screen():
-    """Those that do not are named, with what they are."""
+    """No others than those that are named above."""
     found = {
         name for path in LIBRARY + OUTSIDE for name in long_functions(path)
     }
-    assert found == LONG_CONSTRUCTORS | LONG_FUNCTIONS
+    assert found <= LONG_CONSTRUCTORS | LONG_FUNCTIONS
 
 
 @pytest.mark.parametrize("path", OUTSIDE, ids=name_of)
