@@ -48,25 +48,7 @@ def main(
         benchmarks: classes in asv form.
         conclude: takes the cells of all; what it returns joins the report.
     """
-    parser = argparse.ArgumentParser(description=f"Run the {name} benchmarks.")
-    parser.add_argument(
-        "--quick",
-        action="store_true",
-        help="smallest parameters and 3 samples, to see that it runs",
-    )
-    parser.add_argument(
-        "--samples",
-        type=int,
-        help=f"samples a cell (default {SAMPLES}, or what the class says)",
-    )
-    parser.add_argument(
-        "--param",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE[,VALUE...]",
-        help="values of a parameter instead of those in the file",
-    )
-    parser.add_argument("--output", type=Path, help="JSON file to write")
+    parser = _parser(name)
     arguments = parser.parse_args()
     cells = []
     for benchmark in benchmarks:
@@ -94,6 +76,29 @@ def main(
     print(f"wrote {path}", file=sys.stderr)
     if any("error" in cell for cell in cells):
         sys.exit(1)
+
+
+def _parser(name: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=f"Run the {name} benchmarks.")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="smallest parameters and 3 samples, to see that it runs",
+    )
+    parser.add_argument(
+        "--samples",
+        type=int,
+        help=f"samples a cell (default {SAMPLES}, or what the class says)",
+    )
+    parser.add_argument(
+        "--param",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE[,VALUE...]",
+        help="values of a parameter instead of those in the file",
+    )
+    parser.add_argument("--output", type=Path, help="JSON file to write")
+    return parser
 
 
 def chosen_params(benchmark: Any, chosen: Sequence[str]) -> tuple[Any, ...]:

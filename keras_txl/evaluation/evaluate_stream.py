@@ -11,6 +11,7 @@ of two settings all follow from the same two arrays.
 import math
 import time
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,7 @@ from keras_txl.evaluation.document_line import DocumentLine
 from keras_txl.evaluation.dynamic_weights import GradientScales
 from keras_txl.evaluation.protocol import EvaluationProtocol
 from keras_txl.evaluation.protocol_line import protocol_line
+from keras_txl.evaluation.token_losses import SegmentLosses
 from keras_txl.evaluation.token_losses import segment_losses
 from keras_txl.evaluation.token_losses import segment_reader
 
@@ -191,13 +193,27 @@ def evaluate_stream(
     ).resolved(lm)
     read = segment_reader(lm, protocol, gradient_scales)
     line = DocumentLine(documents)
-    num_documents = line.num_documents
+    losses = segment_losses(lm, line, protocol, progress, read)
+    sums = _sum_by_document(losses, line.num_documents)
+    counts = sums["document_targets"]
+    return StreamEvaluation(
+        **sums,
+        document_bytes=_counts("document_bytes", document_bytes, counts),
+        document_words=None
+        if document_words is None
+        else _counts("document_words", document_words, counts),
+        protocol=protocol,
+        protocol_line=protocol_line(lm, line, protocol, gradient_scales),
+    )
+
+
+def _sum_by_document(
+    losses: Iterable[SegmentLosses], num_documents: int
+) -> dict[str, Any]:
+    """Sums and times of a `StreamEvaluation`; the first segment compiles."""
     nats = np.zeros(num_documents, "float64")
     counts = np.zeros(num_documents, "int64")
-    started = time.perf_counter()
-    seconds = 0.0
-    timed_targets = 0
-    losses = segment_losses(lm, line, protocol, progress, read)
+    started, seconds, timed_targets = 0.0, 0.0, 0
     for index, found in enumerate(losses):
         nats += np.bincount(
             found.documents, weights=found.nats, minlength=num_documents
@@ -208,18 +224,12 @@ def evaluate_stream(
         else:
             timed_targets += len(found.nats)
             seconds = time.perf_counter() - started
-    return StreamEvaluation(
-        document_nats=nats,
-        document_targets=counts,
-        document_bytes=_counts("document_bytes", document_bytes, counts),
-        seconds=seconds,
-        timed_targets=timed_targets,
-        document_words=None
-        if document_words is None
-        else _counts("document_words", document_words, counts),
-        protocol=protocol,
-        protocol_line=protocol_line(lm, line, protocol, gradient_scales),
-    )
+    return {
+        "document_nats": nats,
+        "document_targets": counts,
+        "seconds": seconds,
+        "timed_targets": timed_targets,
+    }
 
 
 def _counts(

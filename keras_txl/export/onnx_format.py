@@ -102,26 +102,33 @@ def export_onnx(
         manifest["signatures"] = call_on_tensorflow(
             f"{__name__}:write_model", lm, folder=str(stage), manifest=manifest
         )
-        call = {
-            "folder": str(stage),
-            "manifest": manifest,
-            "expected": str(expected),
-            "tolerance": FLOAT32,
-        }
-        checker = "keras_txl.export.onnx_check:check_model"
-        manifest["check"] = call_in_fresh_process(checker, call)
-        if quantize is not None:
-            call_in_fresh_process(
-                "keras_txl.export.onnx_quantization:quantize_folder",
-                {"folder": str(stage), "quantize": quantize},
-            )
-            manifest["quantization"] = quantize
-            manifest["check"] = call_in_fresh_process(
-                checker, {**call, "tolerance": TOLERANCES[quantize]}
-            )
+        _check_and_quantize(stage, manifest, expected, quantize)
         manifest["tokenizer"] = write_companions(lm, stage, manifest)
         write_manifest(stage, manifest)
     return Path(path)
+
+
+def _check_and_quantize(
+    stage: Path, manifest: dict[str, Any], expected: Path, quantize: str | None
+) -> None:
+    """The exact file is checked first, then the quantized one."""
+    call = {
+        "folder": str(stage),
+        "manifest": manifest,
+        "expected": str(expected),
+        "tolerance": FLOAT32,
+    }
+    checker = "keras_txl.export.onnx_check:check_model"
+    manifest["check"] = call_in_fresh_process(checker, call)
+    if quantize is not None:
+        call_in_fresh_process(
+            "keras_txl.export.onnx_quantization:quantize_folder",
+            {"folder": str(stage), "quantize": quantize},
+        )
+        manifest["quantization"] = quantize
+        manifest["check"] = call_in_fresh_process(
+            checker, {**call, "tolerance": TOLERANCES[quantize]}
+        )
 
 
 def check_installed() -> None:

@@ -4,6 +4,7 @@ Axes: B rows, T segment, P past tokens, M memory slots, N heads, H head width,
 R rows of a distance table, V vocabulary.
 """
 
+import functools
 from typing import Any
 
 import keras
@@ -41,59 +42,8 @@ def key_value_graph(lm: Any, memory_length: int) -> Graph:
     """
     backbone = lm.backbone
     terms = constant_terms(lm, memory_length)
-    window = visible_keys(backbone, memory_length)
-
-    def step(
-        input_ids: Tensor, attention_mask: Tensor, *past: Tensor
-    ) -> list[Tensor]:
-        queries = ops.shape(input_ids)[1]
-        before = ops.shape(past[0])[2]
-        begin = before - ops.minimum(before, memory_length)
-        valid = (attention_mask > 0)[:, begin:]  # (B, P + T)
-        empty_slots = memory_length if backbone.attend_empty_memory else 0
-        keys_length = empty_slots + ops.shape(valid)[1]
-        mask = causal_mask(queries, keys_length, window)
-        if not backbone.attend_empty_memory:
-            mask = ops.logical_and(mask, valid[:, None, None])
-        hidden = backbone.embed(ops.cast(input_ids, "int32"))
-        present = []
-        for index, block in enumerate(backbone.transformer_layers):
-            context = block.normalize_context(hidden)
-            cached = [
-                ops.concatenate([old, new], axis=2)
-                for old, new in zip(
-                    past[2 * index : 2 * index + 2],
-                    key_and_value(block, context),
-                    strict=True,
-                )
-            ]  # (B, N, P + T, H)
-            present += cached
-            near = [rows[:, :, begin:] for rows in cached]
-            if backbone.attend_empty_memory:
-                near = [
-                    _before_text(rows, empty, valid, memory_length)
-                    for rows, empty in zip(
-                        near, empty_slot(backbone, block), strict=True
-                    )
-                ]
-            attended = attend_by_head(
-                block.attention,
-                context if block.normalize_first else hidden,
-                [(near[0], near[1])],
-                terms[index],
-                mask,
-                to_keys=lambda rows: relative_shift(
-                    _last_columns(rows, keys_length)
-                ),
-                to_distances=lambda rows: _last_columns(
-                    weights_by_distance(rows), memory_length + 1
-                ),
-            )
-            hidden = block.finish(hidden, attended)
-        return [logits_of(lm, hidden), *present]
-
     return Graph(
-        step,
+        functools.partial(_read_segment, lm, memory_length, terms),
         (
             Value("input_ids", (BATCH, SEGMENT), "int64"),
             Value("attention_mask", (BATCH, TOTAL), "int64"),
@@ -104,6 +54,67 @@ def key_value_graph(lm: Any, memory_length: int) -> Graph:
             *cache_values(backbone, "present", TOTAL),
         ),
         (*lm.weights, *variables(terms)),
+    )
+
+
+def _read_segment(
+    lm: Any,
+    memory_length: int,
+    terms: Any,
+    input_ids: Tensor,
+    attention_mask: Tensor,
+    *past: Tensor,
+) -> list[Tensor]:
+    """Logits, and the keys and values of all tokens."""
+    backbone = lm.backbone
+    window = visible_keys(backbone, memory_length)
+    queries = ops.shape(input_ids)[1]
+    before = ops.shape(past[0])[2]
+    begin = before - ops.minimum(before, memory_length)
+    valid = (attention_mask > 0)[:, begin:]  # (B, P + T)
+    empty_slots = memory_length if backbone.attend_empty_memory else 0
+    keys_length = empty_slots + ops.shape(valid)[1]
+    mask = causal_mask(queries, keys_length, window)
+    if not backbone.attend_empty_memory:
+        mask = ops.logical_and(mask, valid[:, None, None])
+    to_keys, to_distances = _moves(keys_length, memory_length)
+    hidden = backbone.embed(ops.cast(input_ids, "int32"))
+    present = []
+    for index, block in enumerate(backbone.transformer_layers):
+        context = block.normalize_context(hidden)
+        new = key_and_value(block, context)
+        cached = [
+            ops.concatenate(both, axis=2)
+            for both in zip(past[2 * index : 2 * index + 2], new, strict=True)
+        ]  # (B, N, P + T, H)
+        present += cached
+        near = [rows[:, :, begin:] for rows in cached]
+        if backbone.attend_empty_memory:
+            empty = empty_slot(backbone, block)
+            near = [
+                _before_text(*both, valid, memory_length)
+                for both in zip(near, empty, strict=True)
+            ]
+        attended = attend_by_head(
+            block.attention,
+            context if block.normalize_first else hidden,
+            [(near[0], near[1])],
+            terms[index],
+            mask,
+            to_keys=to_keys,
+            to_distances=to_distances,
+        )
+        hidden = block.finish(hidden, attended)
+    return [logits_of(lm, hidden), *present]
+
+
+def _moves(keys_length: Any, memory_length: int) -> tuple[Any, Any]:
+    """From the M + 1 distances to the keys at hand, and back."""
+    return (
+        lambda rows: relative_shift(_last_columns(rows, keys_length)),
+        lambda rows: _last_columns(
+            weights_by_distance(rows), memory_length + 1
+        ),
     )
 
 

@@ -8,6 +8,8 @@ Axes: B rows, M memory slots, S = M + 1 keys, N heads, H head width, D hidden
 width.
 """
 
+import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -46,58 +48,9 @@ def ring_graph(lm: Any, memory_length: int) -> Graph:
         The graph.
     """
     backbone = lm.backbone
-    heads = backbone.num_heads
     terms = constant_terms(lm, memory_length)
-    seen_keys = visible_keys(backbone, memory_length)
-    slots = np.arange(memory_length, dtype="int64")
-
-    def step(
-        input_ids: Tensor, position: Tensor, length: Tensor, *ring: Tensor
-    ) -> list[Tensor]:
-        slot = ops.expand_dims(position % memory_length, 1)  # (B, 1)
-        # Row `r` of a table stands for distance `M - r`. Only numbers from 0
-        # on: `%` of ONNX truncates towards 0.
-        rows = (slots + memory_length - slot) % memory_length  # (B, M)
-        distances = memory_length - rows
-        valid = distances <= ops.expand_dims(length, 1)
-        seen = valid
-        if backbone.attend_empty_memory:
-            seen = distances <= memory_length
-        if seen_keys <= memory_length:
-            seen = ops.logical_and(seen, distances < seen_keys)
-        unseen = ops.cast(seen, "float32") * -UNSEEN + UNSEEN
-        unseen = ops.pad(unseen, [[0, 0], [0, 1]])  # it sees itself
-        unseen = ops.reshape(unseen, (-1, 1, memory_length + 1, 1))
-        to_keys = _places(rows, slot, heads)
-        to_distances = _places((slot + slots) % memory_length, slot, heads)
-        hidden = backbone.embed(ops.cast(input_ids, "int32"))
-        hidden = ops.reshape(hidden, (-1, backbone.hidden_dim))  # (B, D)
-        new: list[Tensor] = []
-        for index, block in enumerate(backbone.transformer_layers):
-            content, *own = _project(block, hidden)
-            new += own
-            cached = ring[2 * index : 2 * index + 2]
-            if backbone.attend_empty_memory:
-                cached = tuple(
-                    ops.where(valid[:, None, :, None], rows, empty)
-                    for rows, empty in zip(
-                        cached, empty_slot(backbone, block), strict=True
-                    )
-                )
-            attended = _attend(
-                block.attention,
-                content,
-                [cached, tuple(own)],
-                terms[index],
-                unseen,
-                to_keys,
-                to_distances,
-            )
-            hidden = block.finish(hidden, _leave_heads(block, attended))
-        return [logits_of(lm, hidden[:, None]), *new]
-
     return Graph(
-        step,
+        functools.partial(_read_token, lm, memory_length, terms),
         (
             Value("input_ids", (BATCH, 1), "int64"),
             Value("position", (BATCH,), "int64"),
@@ -109,6 +62,81 @@ def ring_graph(lm: Any, memory_length: int) -> Graph:
             *cache_values(backbone, "new", 1),
         ),
         (*lm.weights, *variables(terms)),
+    )
+
+
+def _read_token(
+    lm: Any,
+    memory_length: int,
+    terms: Any,
+    input_ids: Tensor,
+    position: Tensor,
+    length: Tensor,
+    *ring: Tensor,
+) -> list[Tensor]:
+    """Logits, and the keys and values of the token."""
+    backbone = lm.backbone
+    heads = backbone.num_heads
+    seen_keys = visible_keys(backbone, memory_length)
+    slots = np.arange(memory_length, dtype="int64")
+    slot = ops.expand_dims(position % memory_length, 1)  # (B, 1)
+    # Row `r` of a table stands for distance `M - r`. Only numbers from 0
+    # on: `%` of ONNX truncates towards 0.
+    rows = (slots + memory_length - slot) % memory_length  # (B, M)
+    distances = memory_length - rows
+    valid = distances <= ops.expand_dims(length, 1)
+    filled = None if backbone.attend_empty_memory else valid
+    unseen = _bias_of_unseen(distances, filled, seen_keys, memory_length)
+    to_keys = _places(rows, slot, heads)
+    to_distances = _places((slot + slots) % memory_length, slot, heads)
+    hidden = backbone.embed(ops.cast(input_ids, "int32"))
+    hidden = ops.reshape(hidden, (-1, backbone.hidden_dim))  # (B, D)
+    new: list[Tensor] = []
+    for index, block in enumerate(backbone.transformer_layers):
+        content, *own = _project(block, hidden)
+        new += own
+        cached = ring[2 * index : 2 * index + 2]
+        if backbone.attend_empty_memory:
+            cached = _with_empty_slots(
+                cached, valid, empty_slot(backbone, block)
+            )
+        attended = _attend(
+            block.attention,
+            content,
+            [cached, tuple(own)],
+            terms[index],
+            unseen,
+            to_keys,
+            to_distances,
+        )
+        hidden = block.finish(hidden, _leave_heads(block, attended))
+    return [logits_of(lm, hidden[:, None]), *new]
+
+
+def _bias_of_unseen(
+    distances: Tensor, filled: Tensor | None, seen_keys: int, slots: int
+) -> Tensor:
+    """0 for the keys that a token sees, `UNSEEN` for others (B, 1, M + 1, 1).
+
+    `filled` (B, M) slots hold a token. `None`: empty ones are seen, too.
+    """
+    seen = distances < seen_keys
+    if filled is not None and seen_keys > slots:
+        seen = filled
+    elif filled is not None:
+        seen = ops.logical_and(filled, seen)
+    bias = ops.cast(seen, "float32") * -UNSEEN + UNSEEN
+    bias = ops.pad(bias, [[0, 0], [0, 1]])  # it sees itself
+    return ops.reshape(bias, (-1, 1, slots + 1, 1))
+
+
+def _with_empty_slots(
+    cached: Sequence[Tensor], valid: Tensor, empty: Sequence[Tensor]
+) -> tuple[Tensor, ...]:
+    """What an empty slot is projected to, where no token stands."""
+    return tuple(
+        ops.where(valid[:, None, :, None], rows, slot)
+        for rows, slot in zip(cached, empty, strict=True)
     )
 
 

@@ -296,13 +296,11 @@ class RelativeMultiHeadAttention(keras.layers.Layer):
             in_type_of(self, self.dropout_layer(w, training=training))
             for w in weights
         ]
-        heads = functools.reduce(
-            ops.add,
-            [
-                ops.einsum("bnts,bsnh->btnh", *both)
-                for both in zip(weights, values, strict=True)
-            ],
-        )
+        weighed = [
+            ops.einsum("bnts,bsnh->btnh", *both)
+            for both in zip(weights, values, strict=True)
+        ]
+        heads = functools.reduce(ops.add, weighed)
         if "relative_value" in terms:
             heads += values_by_distance(weights, terms["relative_value"])
         if total is not None:
