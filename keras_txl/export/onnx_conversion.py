@@ -4,8 +4,11 @@ The converter writes some files that are wrong without a word, so nothing that
 comes from here counts before `onnx_sessions.py` has run it.
 """
 
+from collections.abc import Iterator
 from collections.abc import Sequence
+from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -82,7 +85,7 @@ def convert(graph: Graph, opset: int = OPSET) -> Any:
         named = zip(_names("output", graph.outputs), outputs, strict=True)
         return {name: tf.identity(output) for name, output in named}
 
-    with keys_in_one():
+    with keys_in_one(), _reshapes_that_copy_a_size():
         model, _ = converter.from_function(
             function,
             input_signature=signature,
@@ -96,6 +99,32 @@ def convert(graph: Graph, opset: int = OPSET) -> Any:
     _normalize_products(model)
     _rename(model, graph)
     return model
+
+
+@contextmanager
+def _reshapes_that_copy_a_size() -> Iterator[None]:
+    """A reshape stays in front of one that copies a size of its result.
+
+    tf2onnx 1.17 drops the first of two, and a 0 in the shape of the second
+    then copies a size of something else. It happens with one head, where
+    transpositions become reshapes.
+    """
+    from tf2onnx.optimizer import back_to_back_optimizer
+
+    rules = back_to_back_optimizer._func_map
+    merge = rules[("Reshape",)]
+
+    def merge_unless_copied(graph: Any, node: Any, consumers: Any) -> Any:
+        shapes = [consumer.inputs[1] for consumer in consumers]
+        if any(
+            shape.is_const() and 0 in shape.get_tensor_value(as_list=True)
+            for shape in shapes
+        ):
+            return []
+        return merge(graph, node, consumers)
+
+    with mock.patch.dict(rules, {("Reshape",): merge_unless_copied}):
+        yield
 
 
 def _complement_of_erf(context: Any, node: Any, *_: Any) -> None:

@@ -72,25 +72,76 @@ def _in_int8(model: Any, folder: Path) -> Any:
 
 
 def _in_fp16(model: Any, folder: Path) -> Any:
+    from onnx.shape_inference import infer_shapes
     from onnxruntime.transformers.float16 import convert_float_to_float16
     from onnxruntime.transformers.onnx_model import OnnxModel
 
+    model = infer_shapes(model)
+    exact = {*_angles(model), *_lengths(model)}
+    _hide_values_between(model, exact)
     small = convert_float_to_float16(
-        model, keep_io_types=True, node_block_list=_angles(model)
+        model,
+        keep_io_types=True,
+        disable_shape_infer=True,
+        node_block_list=sorted(exact),
     )
     # Its casts stand behind the nodes that they feed.
     OnnxModel(small).topological_sort()
     return small
 
 
+def _hide_values_between(model: Any, names: set[str]) -> None:
+    """Let what these nodes hand to each other stay in 32 bits.
+
+    The converter keeps the nodes exact, but rounds on the way from one to the
+    other every value whose type is told.
+    """
+    inside = {
+        output
+        for node in model.graph.node
+        if node.name in names
+        for output in node.output
+    }
+    for node in model.graph.node:
+        if node.name not in names:
+            inside.difference_update(node.input)
+    told = [v for v in model.graph.value_info if v.name not in inside]
+    del model.graph.value_info[:]
+    model.graph.value_info.extend(told)
+
+
 def _angles(model: Any) -> list[str]:
     """The nodes before sines and cosines: 16 bits cannot hold a distance."""
+    nodes = [n for n in model.graph.node if n.op_type in ("Sin", "Cos")]
+    return _and_before(model, nodes)
+
+
+def _lengths(model: Any) -> list[str]:
+    """The nodes between integers: tf2onnx takes a maximum of them as floats."""
+    from onnx import TensorProto
+
+    integers = (TensorProto.INT32, TensorProto.INT64)
+    nodes = [
+        node
+        for node in model.graph.node
+        if node.op_type == "Cast" and node.attribute[0].i in integers
+    ]
+    return _and_before(model, nodes, until=("Cast", "Shape"))
+
+
+def _and_before(
+    model: Any, nodes: list[Any], until: tuple[str, ...] = ()
+) -> list[str]:
+    """The names of nodes and of all before them; others end at `until`."""
     makers = {name: node for node in model.graph.node for name in node.output}
-    found: dict[str, Any] = {}
-    waiting = [n for n in model.graph.node if n.op_type in ("Sin", "Cos")]
+    first = {node.name for node in nodes}
+    found: set[str] = set()
+    waiting = list(nodes)
     while waiting:
         node = waiting.pop()
-        if node.name not in found:
-            found[node.name] = node
+        if node.name in found:
+            continue
+        found.add(node.name)
+        if node.name in first or node.op_type not in until:
             waiting += [makers[i] for i in node.input if i in makers]
-    return list(found)
+    return sorted(found)

@@ -345,9 +345,7 @@ def project_tokens(projection: Any, tokens: Tensor) -> Tensor:
     """Project all rows of a batch as one row.
 
     It is what the projection does anyway, but for the gradient of its kernel:
-    TensorFlow would make one for each row and add them up. Exported graphs
-    have no gradient, and tf2onnx mistakes this row for the batch when it
-    removes one reshape of two (with one head).
+    TensorFlow would make one for each row and add them up.
 
     Args:
         projection: layer from `(1, tokens, ...)` to `(1, tokens, ...)`.
@@ -356,8 +354,6 @@ def project_tokens(projection: Any, tokens: Tensor) -> Tensor:
     Returns:
         Tensor of shape `(batch, length, ...)`.
     """
-    if are_keys_in_one():
-        return projection(tokens)
     batch, length, *width = ops.shape(tokens)
     rows = ops.reshape(tokens, (1, batch * length, *width))
     rows = projection(rows)

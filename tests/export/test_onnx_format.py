@@ -5,6 +5,7 @@ import json
 import keras
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 import tokenizers
 
@@ -16,6 +17,7 @@ from keras_txl.export import open_onnx
 from keras_txl.export import verify_manifest
 from keras_txl.export.onnx_file import DATA_NAME
 from keras_txl.export.onnx_file import MODEL_NAME
+from keras_txl.export.onnx_quantization import quantize_folder
 from keras_txl.export.onnx_sessions import open_session
 
 pytestmark = pytest.mark.backend("tensorflow")
@@ -193,6 +195,8 @@ SWITCHES = {
         "hidden",
         {
             "num_heads": 1,
+            "position": "relative_learned",
+            "max_distance": 5,
             "cutoffs": (5, 11),
             "div_val": 2,
             "activation": "gelu",
@@ -259,6 +263,48 @@ def test_quantized_files_are_smaller_and_measured(
         assert {n.domain for n in small.graph.node} == {""}
     whole = onnx_file.file_size(exact)
     assert sizes["int8"] < 0.6 * whole and sizes["fp16"] < 0.8 * whole
+
+
+def test_16_bits_hold_neither_distances_nor_lengths(tmp_path):
+    """Beyond 2,048 not every integer is a number of 16 bits."""
+    node = onnx.helper.make_node
+    kinds = onnx.TensorProto
+    numbers = onnx.numpy_helper.from_array
+    graph = onnx.helper.make_graph(
+        [
+            node("Cast", ["position"], ["distance"], "a", to=kinds.FLOAT),
+            node("Mul", ["distance", "half"], ["angle"], "b"),
+            node("Sin", ["angle"], ["sine"], "c"),
+            node("Max", ["distance", "least"], ["largest"], "d"),
+            node("Cast", ["largest"], ["length"], "e", to=kinds.INT64),
+            node("Mul", ["sine", "half"], ["product"], "f"),
+        ],
+        "graph",
+        [onnx.helper.make_tensor_value_info("position", kinds.INT64, [1])],
+        [
+            onnx.helper.make_tensor_value_info("product", kinds.FLOAT, [1]),
+            onnx.helper.make_tensor_value_info("length", kinds.INT64, [1]),
+        ],
+        [
+            numbers(np.array([0.5], "float32"), "half"),
+            numbers(np.array([0.0], "float32"), "least"),
+        ],
+    )
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    onnx.save(model, tmp_path / MODEL_NAME)
+    quantize_folder(str(tmp_path), "fp16")
+    session = onnxruntime.InferenceSession(tmp_path / MODEL_NAME)
+    product, length = session.run(None, {"position": np.array([5001])})
+    assert length == 5001
+    assert abs(product - 0.5 * np.sin(2500.5)) < 1e-3
+    small = onnx.load(tmp_path / MODEL_NAME)
+    assert any(
+        attribute.i == kinds.FLOAT16
+        for node in small.graph.node
+        if node.op_type == "Cast"
+        for attribute in node.attribute
+    )
 
 
 def test_arguments_out_of_range_are_refused_at_once(byte_lm, tmp_path):
