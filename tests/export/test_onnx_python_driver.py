@@ -139,7 +139,8 @@ def test_a_memory_of_another_model_or_cut_short_is_refused(
     with pytest.raises(ValueError, match="belongs to another model"):
         other.load_memory(path)
     data = path.read_bytes()
-    for damaged in (data[:-4], data[:40], b"", b"x" + data):
+    renamed = data.replace(b'"position"', b'"elsewhere"')
+    for damaged in (data[:-4], data[:40], b"", b"x" + data, renamed):
         path.write_bytes(damaged)
         with pytest.raises(ValueError, match="memory file is damaged"):
             model.load_memory(path)
@@ -152,9 +153,10 @@ def test_a_folder_that_is_not_whole_is_refused(driver, folder, onnx_folders):
     (folder / "model.onnx").write_bytes(data[:-1])
     with pytest.raises(ValueError, match="cut short"):
         driver.TransformerXL(folder)
-    (folder / "manifest.json").write_text("{")
-    with pytest.raises(ValueError, match="must hold a manifest.json"):
-        driver.TransformerXL(folder)
+    for text in ("{", "null", "[]"):
+        (folder / "manifest.json").write_text(text)
+        with pytest.raises(ValueError, match="must hold a manifest.json"):
+            driver.TransformerXL(folder)
 
 
 def run(script, *words):

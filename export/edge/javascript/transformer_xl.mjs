@@ -215,6 +215,8 @@ export class TransformerXL {
       if (!text.startsWith(MAGIC)) throw new Error("no memory file");
       header = JSON.parse(text.slice(start));
       const size = 4 * header.count * header.shape.reduce((a, b) => a * b);
+      const numbers = [header.position, header.length, header.random, ...header.unread];
+      if (!numbers.every(Number.isInteger)) throw new Error("numbers are missing");
       if (header.format !== FORMAT || bytes.length - end - 1 !== size) {
         throw new Error("cut short or of another format");
       }
@@ -275,6 +277,7 @@ function parseManifest(bytes) {
   try {
     if (bytes instanceof Error) throw bytes;
     manifest = JSON.parse(new TextDecoder().decode(bytes));
+    if (!manifest?.files?.["model.onnx"]) throw new Error("a file that names no model.onnx");
   } catch (error) {
     throw new Error(
       `The model folder must hold a manifest.json. Received: ${error.message}. ` +

@@ -26,6 +26,8 @@ from transformer_xl import read_manifest
 from transformer_xl import sampling_of
 from transformer_xl import say
 
+SEEDS = 2**31  # to GenAI, -1 means another seed each time
+
 
 class GenerativeStream:
     """One stream in ONNX Runtime GenAI.
@@ -75,7 +77,7 @@ class GenerativeStream:
             "temperature": temperature or 1.0,
             "top_k": min(top_k or self.vocabulary_size, self.vocabulary_size),
             "top_p": top_p,
-            "random_seed": self.seed,
+            "random_seed": self.seed % SEEDS,
         }
         said = 0
         while True:
@@ -94,7 +96,8 @@ class GenerativeStream:
                     return
                 yield token_id
                 said += 1
-            settings["random_seed"] = self.seed = self.seed + 1
+            self.seed += 1
+            settings["random_seed"] = self.seed % SEEDS
 
     def save_memory(self, path: Path) -> None:
         """Write the state of the stream, whole or not at all."""

@@ -126,6 +126,8 @@ class StatefulModel:
                 saved = dict(np.load(path, allow_pickle=False))
             weights, seed = str(saved["weights"]), int(saved["random"])
             unread = [int(token_id) for token_id in saved["unread"]]
+            states = self.request.query_state()
+            held = [saved[f"state_{index}"] for index in range(len(states))]
         except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise ValueError(
                 f"The memory file is damaged. Received: {str(path)!r} "
@@ -136,8 +138,8 @@ class StatefulModel:
                 "The memory belongs to another model. Received: "
                 f"{str(path)!r}. Use the model that wrote it."
             )
-        for index, state in enumerate(self.request.query_state()):
-            state.state = openvino.Tensor(saved[f"state_{index}"])
+        for state, values in zip(states, held, strict=True):
+            state.state = openvino.Tensor(values)
         self.unread, self.random = unread, Random(seed)
 
 

@@ -227,21 +227,25 @@ class TransformerXL:
             values = np.frombuffer(data[end + 1 :], "<f4")
             if header["format"] != FORMAT or values.size != size * count:
                 raise ValueError("cut short or of another format")
+            weights, memory = (
+                header["weights"],
+                self.new_memory(header["random"]),
+            )
+            memory.position = int(header["position"])
+            memory.length = int(header["length"])
+            memory.unread = [int(token_id) for token_id in header["unread"]]
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(
                 f"The memory file is damaged. Received: {str(path)!r} "
                 f"({error}). Save it again, or begin without it."
             ) from error
         wanted = (self.manifest["weights"], self.slots, len(self.names))
-        if (header["weights"], shape, count) != wanted:
+        if (weights, shape, count) != wanted:
             raise ValueError(
                 "The memory belongs to another model. Received: "
-                f"{str(path)!r} with weights {header['weights']}. Use the "
+                f"{str(path)!r} with weights {weights}. Use the "
                 "model that wrote it, or begin without it."
             )
-        memory = self.new_memory(header["random"])
-        memory.position, memory.length = header["position"], header["length"]
-        memory.unread = header["unread"]
         memory.ring = [
             rows.copy() for rows in values.reshape(count, *shape).astype("f4")
         ]
@@ -282,8 +286,11 @@ def read_manifest(folder: Path, flavour: str) -> dict[str, Any]:
             (folder / "manifest.json").read_text("utf-8")
         )
         found = (manifest["format"], manifest["target"], manifest["flavour"])
-        files = manifest["files"]
-    except (OSError, ValueError, KeyError) as error:
+        files = {
+            name: told["sha256"] for name, told in manifest["files"].items()
+        }
+        files["model.onnx"]  # must be told
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             "The model folder must hold a manifest.json. Received: "
             f"{str(folder)!r} ({type(error).__name__}: {error}). Export with: "
@@ -301,7 +308,7 @@ def read_manifest(folder: Path, flavour: str) -> dict[str, Any]:
         if (folder / name).is_file():
             with (folder / name).open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if digest != wanted["sha256"]:
+        if digest != wanted:
             raise ValueError(
                 f"{name} must be as it was exported. Received: a file that is "
                 "missing, cut short or another. Copy the folder again."
